@@ -1,0 +1,1 @@
+"""Learners that survive misclicks: pure, deterministic, one round at a time."""
