@@ -1,0 +1,1 @@
+"""Replay a labelled data set as a stream of noisy clicks."""
