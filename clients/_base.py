@@ -1,0 +1,65 @@
+"""What the two clients share: no IO."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import TypeVar
+
+import httpx
+
+from clients._wire import Call
+from clients.errors import ApiError, InputError, TransportError
+from clients.retries import RETRIED_STATUSES, Retries
+from clients.types import Example, Instance
+
+T = TypeVar("T")
+#: Covers the 2 s in which the service answers 503 when its store is down.
+TIMEOUT_S = 10.0
+
+
+class Base:
+    """What both clients share: no IO."""
+
+    def __init__(self, base_url: str, api_key: str | None, retries: Retries) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise InputError(f"base_url: expected http:// or https://, got {base_url!r}")
+        self._base_url = base_url
+        self._headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+        self._retries = retries
+        self._random = secrets.SystemRandom()
+
+    def _wait_s(self, call: Call[T], error: Exception, tried: int) -> float:
+        """Return how long to wait before the next try, or raise what ends the tries."""
+        retry_after_s = None
+        if isinstance(error, ApiError):
+            if error.status not in RETRIED_STATUSES:
+                raise error
+            retry_after_s = error.retry_after_s
+        wait_s = self._retries.wait_s(
+            tried, retry_after_s=retry_after_s, uniform=self._random.random()
+        )
+        if wait_s is not None:
+            return wait_s
+        if isinstance(error, ApiError):
+            raise error
+        raise broken(call, error) from error
+
+
+def broken(call: Call[T], error: Exception) -> TransportError:
+    return TransportError(f"{call.method} {call.path}: {type(error).__name__}: {error}")
+
+
+def read(call: Call[T], response: httpx.Response, tried: int) -> T:
+    return call.read(
+        response.status_code, response.content, response.headers.get("retry-after"), tried
+    )
+
+
+def id_of(given: str | None) -> str:
+    """Return the request id, made up where none is given: it makes a retry harmless."""
+    return secrets.token_hex(16) if given is None else given
+
+
+def ids_of(items: Sequence[Instance] | Sequence[Example]) -> list[str]:
+    return [id_of(item.request_id) for item in items]

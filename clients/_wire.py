@@ -1,0 +1,355 @@
+"""The pure core of the client: what a call sends, and what its answer means. No IO.
+
+Each function returns a `Call`, or several for a batch; `Client` and `AsyncClient` send it.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+from zipfile import BadZipFile
+
+import msgspec
+import numpy as np
+
+from clients.errors import BY_CODE, ApiError, Detail, InputError, ProtocolError
+from clients.types import (
+    Decision,
+    Example,
+    Features,
+    Feedback,
+    Instance,
+    Model,
+    ModelSpec,
+    Readiness,
+    Receipt,
+    State,
+)
+
+T = TypeVar("T")
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+#: What the service promises to take in one batch.
+MAX_BATCH = 1000
+_NOT_FOUND = 404
+_UNAVAILABLE = 503
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Generic[T]):
+    """One HTTP request, and how to read its answer."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    content_type: str = JSON
+    parse: Callable[[bytes], T]
+    #: A retried DELETE may find that its first try did the work.
+    gone_is_done: bool = False
+    #: A readiness check answers 503 to say no: that is its answer.
+    refusal_is_answer: bool = False
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that this request needs."""
+        return {"content-type": self.content_type} if self.body else {}
+
+    def read(self, status: int, body: bytes, retry_after: str | None, tried: int) -> T:
+        """Return the typed answer, or raise what the service's refusal stands for."""
+        gone = self.gone_is_done and tried > 1 and status == _NOT_FOUND
+        if 200 <= status < 300 or gone or (self.refusal_is_answer and status == _UNAVAILABLE):
+            return self.parse(body)
+        raise error_of(status, body, retry_after)
+
+
+# -- models -------------------------------------------------------------------------------
+def create_model(spec: ModelSpec) -> Call[Model]:
+    """POST /v1/models."""
+    return Call(method="POST", path="/v1/models", body=_encode(spec), parse=_decoder(Model))
+
+
+def list_models() -> Call[list[Model]]:
+    """GET /v1/models."""
+    return Call(method="GET", path="/v1/models", parse=lambda body: _models(body).models)
+
+
+def get_model(model: str) -> Call[Model]:
+    """GET /v1/models/{model}."""
+    return Call(method="GET", path=_path(model), parse=_decoder(Model))
+
+
+def delete_model(model: str) -> Call[None]:
+    """DELETE /v1/models/{model}."""
+    return Call(method="DELETE", path=_path(model), parse=_nothing, gone_is_done=True)
+
+
+def change_labels(model: str, add: Sequence[str], retire: Sequence[str]) -> Call[Model]:
+    """POST /v1/models/{model}/labels."""
+    body = _encode({"add": list(add), "retire": list(retire)})
+    return Call(method="POST", path=_path(model, "labels"), body=body, parse=_decoder(Model))
+
+
+def set_rates(model: str, rho_0: float, rho_1: float) -> Call[int]:
+    """POST /v1/models/{model}/rates."""
+    for name, value in (("rho_0", rho_0), ("rho_1", rho_1)):
+        _check_finite(name, value)
+    body = _encode({"rho_0": rho_0, "rho_1": rho_1})
+    return Call(
+        method="POST", path=_path(model, "rates"), body=body, parse=lambda got: _seq(got).seq
+    )
+
+
+# -- the loop -----------------------------------------------------------------------------
+def predict(model: str, instance: Instance, request_id: str) -> Call[Decision]:
+    """POST /v1/models/{model}/predict."""
+    body = _encode(_instance(instance, request_id))
+    return Call(method="POST", path=_path(model, "predict"), body=body, parse=_decoder(Decision))
+
+
+def predict_batch(
+    model: str, instances: Sequence[Instance], request_ids: Sequence[str]
+) -> list[Call[list[Decision]]]:
+    """POST /v1/models/{model}/predict/batch, in as many calls as it takes."""
+    items = [_instance(*pair) for pair in zip(instances, request_ids, strict=True)]
+    return _batches(_path(model, "predict", "batch"), items, _DecisionItems)
+
+
+def feedback(model: str, item: Feedback) -> Call[Receipt]:
+    """POST /v1/models/{model}/feedback."""
+    return Call(
+        method="POST",
+        path=_path(model, "feedback"),
+        body=_encode(item),
+        parse=_decoder(Receipt),
+    )
+
+
+def feedback_batch(model: str, items: Sequence[Feedback]) -> list[Call[list[Receipt]]]:
+    """POST /v1/models/{model}/feedback/batch, in as many calls as it takes."""
+    return _batches(_path(model, "feedback", "batch"), items, _ReceiptItems)
+
+
+def learn(model: str, example: Example, request_id: str) -> Call[Receipt]:
+    """POST /v1/models/{model}/learn."""
+    body = _encode(_example(example, request_id))
+    return Call(method="POST", path=_path(model, "learn"), body=body, parse=_decoder(Receipt))
+
+
+def learn_batch(
+    model: str, examples: Sequence[Example], request_ids: Sequence[str]
+) -> list[Call[list[Receipt]]]:
+    """POST /v1/models/{model}/learn/batch, in as many calls as it takes."""
+    items = [_example(*pair) for pair in zip(examples, request_ids, strict=True)]
+    return _batches(_path(model, "learn", "batch"), items, _ReceiptItems)
+
+
+# -- whole models, and the service itself -------------------------------------------------
+def export_log(model: str) -> Call[bytes]:
+    """GET /v1/models/{model}/log."""
+    return Call(method="GET", path=_path(model, "log"), parse=bytes)
+
+
+def import_log(model: str, log: bytes) -> Call[Model]:
+    """POST /v1/models/{model}/import."""
+    return Call(
+        method="POST",
+        path=_path(model, "import"),
+        body=log,
+        content_type=NDJSON,
+        parse=_decoder(Model),
+    )
+
+
+def state(model: str) -> Call[State]:
+    """GET /v1/models/{model}/state."""
+    return Call(method="GET", path=_path(model, "state"), parse=_state)
+
+
+def ready() -> Call[Readiness]:
+    """GET /readyz."""
+    return Call(method="GET", path="/readyz", parse=_readiness, refusal_is_answer=True)
+
+
+def live() -> Call[None]:
+    """GET /livez."""
+    return Call(method="GET", path="/livez", parse=_nothing)
+
+
+def metrics() -> Call[str]:
+    """GET /metrics."""
+    return Call(method="GET", path="/metrics", parse=bytes.decode)
+
+
+# -- answers ------------------------------------------------------------------------------
+class _Models(msgspec.Struct):
+    models: list[Model]
+
+
+class _Seq(msgspec.Struct):
+    seq: int
+
+
+class _DecisionItems(msgspec.Struct):
+    items: list[Decision]
+
+
+class _ReceiptItems(msgspec.Struct):
+    items: list[Receipt]
+
+
+class _ErrorItem(msgspec.Struct):
+    where: str
+    expected: str
+    got: str
+
+
+class _Error(msgspec.Struct):
+    code: str
+    message: str
+    details: list[_ErrorItem] = []
+
+
+class _ErrorBody(msgspec.Struct):
+    error: _Error
+
+
+_error_body = msgspec.json.Decoder(_ErrorBody)
+
+
+def error_of(status: int, body: bytes, retry_after: str | None) -> ApiError | ProtocolError:
+    """Return the exception that an answer of another status than 2xx stands for.
+
+    Examples
+    --------
+    >>> body = b'{"error": {"code": "conflict", "message": "it is there", "details": []}}'
+    >>> error_of(409, body, None)
+    ConflictError('it is there')
+    >>> error_of(502, b"<html>", None)
+    ProtocolError("502: expected an error body, got b'<html>'")
+    """
+    try:
+        error = _error_body.decode(body).error
+    except msgspec.DecodeError:
+        return ProtocolError(f"{status}: expected an error body, got {body[:60]!r}")
+    kind = BY_CODE.get(error.code, ApiError)
+    return kind(
+        error.message,
+        status=status,
+        details=tuple(Detail(item.where, item.expected, item.got) for item in error.details),
+        retry_after_s=_seconds(retry_after),
+    )
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Return the seconds of a `Retry-After` header; its date form counts as none."""
+    if retry_after is None or not retry_after.isdecimal():
+        return None
+    return float(retry_after)
+
+
+def _decoder(kind: type[T]) -> Callable[[bytes], T]:
+    """Return a function that reads one JSON body as `kind`."""
+    decoder = msgspec.json.Decoder(kind)
+
+    def decode(body: bytes) -> T:
+        try:
+            return decoder.decode(body)
+        except msgspec.DecodeError as error:
+            raise ProtocolError(
+                f"expected a {kind.__name__}, got {body[:60]!r}: {error}"
+            ) from error
+
+    return decode
+
+
+_models = _decoder(_Models)
+_seq = _decoder(_Seq)
+
+
+def _nothing(body: bytes) -> None:
+    """Accept the empty body of a 204 (and that of the 404 which says the same)."""
+
+
+def _readiness(body: bytes) -> Readiness:
+    """Read the answer of `/readyz`: the service is not ready if it is an error."""
+    try:
+        return Readiness(ready=False, reason=_error_body.decode(body).error.message)
+    except msgspec.DecodeError:
+        return Readiness(ready=True)
+
+
+def _state(body: bytes) -> State:
+    """Read a `.npz` of named arrays; those without a shape are scalars."""
+    try:
+        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+            return {name: array if array.shape else array.item() for name, array in arrays.items()}
+    except (ValueError, BadZipFile) as error:
+        raise ProtocolError(f"expected an .npz of arrays, got {body[:20]!r}: {error}") from error
+
+
+# -- requests -----------------------------------------------------------------------------
+_encode = msgspec.json.Encoder().encode
+
+
+def _path(model: str, *rest: str) -> str:
+    """Return the path of a model, with everything in its name quoted."""
+    return "/".join(("/v1/models", quote(model, safe=""), *rest))
+
+
+def _batches(path: str, items: Sequence[object], answer: type[Any]) -> list[Call[list[Any]]]:
+    """Split `items` into calls of at most `MAX_BATCH`."""
+    decode = _decoder(answer)
+    return [
+        Call(
+            method="POST",
+            path=path,
+            body=_encode({"items": items[start : start + MAX_BATCH]}),
+            parse=lambda body: decode(body).items,
+        )
+        for start in range(0, len(items), MAX_BATCH)
+    ]
+
+
+def _instance(instance: Instance, request_id: str) -> dict[str, object]:
+    item: dict[str, object] = {"x": _plain(instance.x), "request_id": request_id}
+    if instance.allowed is not None:
+        item["allowed"] = list(instance.allowed)
+    if instance.min_seq is not None:
+        item["min_seq"] = instance.min_seq
+    return item
+
+
+def _example(example: Example, request_id: str) -> dict[str, object]:
+    return {"x": _plain(example.x), "label": example.label, "request_id": request_id}
+
+
+def _plain(x: Features) -> list[float] | dict[str, float | str]:
+    """Return features as JSON values; JSON has no NaN, so those stop here.
+
+    Raises
+    ------
+    InputError
+        A feature is NaN or infinite, or an array is not of one dimension.
+    """
+    if isinstance(x, Mapping):
+        for name, value in x.items():
+            if not isinstance(value, str):
+                _check_finite(f"x[{name!r}]", value)
+        return dict(x)
+    if isinstance(x, np.ndarray):
+        if x.ndim != 1:
+            raise InputError(f"x: expected an array of one dimension, got shape {x.shape}")
+        x = x.tolist()
+    values = list(x)
+    if not all(map(math.isfinite, values)):
+        for index, value in enumerate(values):
+            _check_finite(f"x[{index}]", value)
+    return values
+
+
+def _check_finite(name: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise InputError(f"{name}: expected a finite number, got {value!r}")

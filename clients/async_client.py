@@ -1,0 +1,188 @@
+"""The client for asyncio: the same calls, over the same core."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+import httpx
+
+from clients import _wire
+from clients._base import TIMEOUT_S, Base, broken, id_of, ids_of, read
+from clients._wire import Call
+from clients.errors import ApiError
+from clients.retries import RETRIES, Retries
+from clients.types import (
+    Decision,
+    Example,
+    Features,
+    Feedback,
+    Instance,
+    Model,
+    ModelSpec,
+    Readiness,
+    Receipt,
+    State,
+)
+
+T = TypeVar("T")
+
+
+class AsyncClient(Base):
+    """The same calls for asyncio; see `Client` for what they do and raise.
+
+    Parameters
+    ----------
+    base_url, api_key, timeout_s, retries
+        As for `Client`.
+    transport
+        How httpx sends requests: `httpx.ASGITransport(app)` talks to an application in
+        this process.
+
+    Examples
+    --------
+    ::
+
+        async with AsyncClient("http://127.0.0.1:8000") as client:
+            decision = await client.predict("ads", [0.1, 0.7])
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        retries: Retries = RETRIES,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        super().__init__(base_url, api_key, retries)
+        self._http = httpx.AsyncClient(
+            base_url=base_url, headers=self._headers, timeout=timeout_s, transport=transport
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def create_model(self, spec: ModelSpec) -> Model:
+        """Create a model, or find it there with the same spec."""
+        return await self._send(_wire.create_model(spec))
+
+    async def list_models(self) -> list[Model]:
+        """Return all models."""
+        return await self._send(_wire.list_models())
+
+    async def get_model(self, model: str) -> Model:
+        """Return one model."""
+        return await self._send(_wire.get_model(model))
+
+    async def delete_model(self, model: str) -> None:
+        """Delete a model with its log and state, for good."""
+        await self._send(_wire.delete_model(model))
+
+    async def change_labels(
+        self, model: str, *, add: Sequence[str] = (), retire: Sequence[str] = ()
+    ) -> Model:
+        """Add labels (or restore retired ones) and retire others; what was learned stays."""
+        return await self._send(_wire.change_labels(model, add, retire))
+
+    async def set_rates(self, model: str, *, rho_0: float, rho_1: float) -> int:
+        """Let the model assume other noise rates from now on; return the event's number."""
+        return await self._send(_wire.set_rates(model, rho_0, rho_1))
+
+    async def predict(
+        self,
+        model: str,
+        x: Features,
+        *,
+        request_id: str | None = None,
+        allowed: Sequence[str] | None = None,
+        min_seq: int | None = None,
+    ) -> Decision:
+        """Decide on one instance."""
+        instance = Instance(x=x, allowed=allowed, min_seq=min_seq)
+        return await self._send(_wire.predict(model, instance, id_of(request_id)))
+
+    async def predict_batch(self, model: str, instances: Sequence[Instance]) -> list[Decision]:
+        """Decide on many instances, in order, in calls of at most 1,000 each."""
+        return await self._send_all(_wire.predict_batch(model, instances, ids_of(instances)))
+
+    async def feedback(self, model: str, decision_id: str, feedback: int) -> Receipt:
+        """Report the click (1) or no click (0) that followed a decision."""
+        return await self._send(_wire.feedback(model, Feedback(decision_id, feedback)))
+
+    async def feedback_batch(self, model: str, items: Sequence[Feedback]) -> list[Receipt]:
+        """Report many clicks, in order; a conflict or unknown id is told by its receipt."""
+        return await self._send_all(_wire.feedback_batch(model, items))
+
+    async def learn(
+        self, model: str, x: Features, label: str, *, request_id: str | None = None
+    ) -> Receipt:
+        """Let a learner that takes labels learn from one example."""
+        return await self._send(_wire.learn(model, Example(x=x, label=label), id_of(request_id)))
+
+    async def learn_batch(self, model: str, examples: Sequence[Example]) -> list[Receipt]:
+        """Let a learner that takes labels learn from many examples, in order."""
+        return await self._send_all(_wire.learn_batch(model, examples, ids_of(examples)))
+
+    async def export_log(self, model: str) -> AsyncIterator[bytes]:
+        """Yield the exported model as pieces of NDJSON, without holding it all."""
+        call = _wire.export_log(model)
+        try:
+            async with self._http.stream(call.method, call.path) as response:
+                if response.status_code >= 400:
+                    await response.aread()
+                    read(call, response, 1)
+                async for piece in response.aiter_bytes():
+                    yield piece
+        except httpx.TransportError as error:
+            raise broken(call, error) from error
+
+    async def import_log(self, model: str, log: bytes) -> Model:
+        """Create `model` from what `export_log` gave."""
+        return await self._send(_wire.import_log(model, log))
+
+    async def state(self, model: str) -> State:
+        """Download the model's newest state: arrays and scalars by name."""
+        return await self._send(_wire.state(model))
+
+    async def ready(self) -> Readiness:
+        """Return whether the service can work, and which check fails if not."""
+        return await self._send(_wire.ready())
+
+    async def live(self) -> None:
+        """Return if the service's process answers; else raise."""
+        await self._send(_wire.live())
+
+    async def metrics(self) -> str:
+        """Return the metrics in Prometheus' text format."""
+        return await self._send(_wire.metrics())
+
+    async def _send(self, call: Call[T]) -> T:
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                response = await self._http.request(
+                    call.method, call.path, content=call.body, headers=call.headers()
+                )
+                return read(call, response, tried)
+            except (httpx.TransportError, ApiError) as error:
+                await asyncio.sleep(self._wait_s(call, error, tried))
+
+    async def _send_all(self, calls: list[Call[list[T]]]) -> list[T]:
+        return [item for call in calls for item in await self._send(call)]

@@ -1,0 +1,127 @@
+"""Recommend one of some items, and learn from the click or its absence."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from clients.client import Client
+from clients.errors import InputError
+from clients.types import Features, Receipt
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommendation(Generic[Item]):
+    """One item to show, and by what to report what the user did.
+
+    Attributes
+    ----------
+    item
+        One of the candidates.
+    decision_id
+        Keep it with the page view; a click may come from another process, and late.
+    propensity
+        Probability with which `item` was drawn among the candidates, in (0, 1].
+    """
+
+    item: Item
+    decision_id: str
+    propensity: float
+
+
+class Recommender(Generic[Item]):
+    """Items of a catalogue as the labels of one model.
+
+    Use it where one item out of a changing set of candidates is shown. For a ranking of many
+    items, or for labels that are no items, use the client itself.
+
+    Parameters
+    ----------
+    client
+        A client of the service; `sync_catalogue` needs the scope `admin`.
+    model
+        Name of a model whose labels are item ids as text, `str(item)`.
+
+    Raises
+    ------
+    InputError
+        Two different items have the same text (1 and "1"), or there is no candidate.
+
+    Examples
+    --------
+    ::
+
+        shop = Recommender[int](client, "shop")
+        shop.sync_catalogue([11, 12, 15])
+        shown = shop.recommend({"age": 31}, [11, 15], request_id="view-8841")
+        shop.clicked(shown)
+    """
+
+    def __init__(self, client: Client, model: str) -> None:
+        self._client = client
+        self._model = model
+
+    def sync_catalogue(self, items: Iterable[Item]) -> None:
+        """Make `items` the only ones that can be shown: add the new, retire the missing.
+
+        What was learned of a retired item is kept and used when it comes back.
+        """
+        wanted = by_label(items)
+        present = set(self._client.get_model(self._model).active_labels)
+        add = [label for label in wanted if label not in present]
+        retire = sorted(present - wanted.keys())
+        if add or retire:
+            self._client.change_labels(self._model, add=add, retire=retire)
+
+    def recommend(
+        self, user_features: Features, items: Sequence[Item], *, request_id: str | None = None
+    ) -> Recommendation[Item]:
+        """Choose one of `items` for a user.
+
+        Parameters
+        ----------
+        user_features
+            What the model's `features` ask for.
+        items
+            The candidates, at least one, each in the catalogue.
+        request_id
+            The same id gets the same item: the id of the page view, say.
+        """
+        candidates = by_label(items)
+        decision = self._client.predict(
+            self._model, user_features, request_id=request_id, allowed=list(candidates)
+        )
+        return Recommendation(
+            item=candidates[decision.label],
+            decision_id=decision.decision_id,
+            propensity=decision.propensity,
+        )
+
+    def clicked(self, shown: Recommendation[Item]) -> Receipt:
+        """Report that the user clicked on what was shown."""
+        return self._client.feedback(self._model, shown.decision_id, 1)
+
+    def not_clicked(self, shown: Recommendation[Item]) -> Receipt:
+        """Report that the user saw the item and did not click on it."""
+        return self._client.feedback(self._model, shown.decision_id, 0)
+
+
+def by_label(items: Iterable[Item]) -> dict[str, Item]:
+    """Return the items by their text; different items must have different texts.
+
+    Examples
+    --------
+    >>> by_label([11, 12])
+    {'11': 11, '12': 12}
+    """
+    found: dict[str, Item] = {}
+    for item in items:
+        other = found.setdefault(str(item), item)
+        if other != item:
+            raise InputError(f"items: expected different texts, got {other!r} and {item!r}")
+    if not found:
+        raise InputError("items: expected at least one, got none")
+    return found

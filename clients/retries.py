@@ -1,0 +1,76 @@
+"""When a call is tried again, and after how long: pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clients.errors import InputError
+
+#: 429: the service is over a limit for a moment. 503: its store is down or full for a moment.
+RETRIED_STATUSES = frozenset({429, 503})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retries:
+    """Bounded retries: exponential backoff with full jitter, or what the service asks for.
+
+    A call is tried again after a broken connection, a timeout, 429 and 503. That is safe
+    because every call is idempotent: the client sends the same request id again, and a
+    decision id takes one feedback.
+
+    Parameters
+    ----------
+    tries
+        How often a call is sent at most, at least 1; 1 means never again.
+    base_s
+        Seconds of the first wait at most; each later one is up to twice as long.
+    longest_s
+        Seconds that one wait lasts at most. Where the service asks for more
+        (`Retry-After`), the error is raised instead.
+
+    Raises
+    ------
+    InputError
+        `tries` is below 1, or a time is negative.
+
+    Examples
+    --------
+    >>> retries = Retries(tries=3, base_s=0.1)
+    >>> [retries.wait_s(tried, retry_after_s=None, uniform=0.5) for tried in (1, 2, 3)]
+    [0.05, 0.1, None]
+    """
+
+    tries: int = 5
+    base_s: float = 0.1
+    longest_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        if self.tries < 1:
+            raise InputError(f"tries: expected at least 1, got {self.tries!r}")
+        for name in ("base_s", "longest_s"):
+            if not getattr(self, name) >= 0:
+                raise InputError(f"{name}: expected at least 0, got {getattr(self, name)!r}")
+
+    def wait_s(self, tried: int, *, retry_after_s: float | None, uniform: float) -> float | None:
+        """Return the seconds to wait after `tried` tries, or None to give up.
+
+        Parameters
+        ----------
+        tried
+            How often the call was sent, at least 1.
+        retry_after_s
+            What the service asked for; jitter is added, so that the clients
+            that it turned away together do not come back together.
+        uniform
+            A number in [0, 1) that places the wait.
+        """
+        if tried >= self.tries:
+            return None
+        jitter_s = uniform * min(self.longest_s, self.base_s * 2 ** (tried - 1))
+        if retry_after_s is None:
+            return float(jitter_s)
+        return None if retry_after_s > self.longest_s else retry_after_s + jitter_s
+
+
+#: What a client does where nothing else is asked for.
+RETRIES = Retries()

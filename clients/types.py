@@ -1,0 +1,254 @@
+"""What goes to the service and what comes back, as typed, immutable values.
+
+Fields that a newer service adds are ignored, so an older client keeps working.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, UnsetType
+from numpy.typing import NDArray
+
+#: Numbers of a dense instance, or values by name of a named or hashed one.
+Features: TypeAlias = Sequence[float] | NDArray[Any] | Mapping[str, float | str]
+#: A model's downloaded state: arrays and scalars by name.
+State: TypeAlias = dict[str, NDArray[np.generic] | int | float | bool | str]
+
+
+class Dense(msgspec.Struct, frozen=True, tag_field="type", tag="dense"):
+    """Instances are lists of `size` numbers."""
+
+    size: int
+
+
+class Hashed(msgspec.Struct, frozen=True, tag_field="type", tag="hashed"):
+    """Instances are objects with any names, hashed into `size` numbers."""
+
+    size: int
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One named feature: a number, or a category out of `values` (one-hot)."""
+
+    name: str
+    type: Literal["number", "category"]
+    values: tuple[str, ...] | UnsetType = UNSET
+
+
+class Named(msgspec.Struct, frozen=True, tag_field="type", tag="named"):
+    """Instances are objects with exactly these fields."""
+
+    fields: tuple[Field, ...]
+
+
+class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model is made of; it never changes afterwards, but for its labels.
+
+    What is left out is decided by the service.
+
+    Parameters
+    ----------
+    name
+        The model's name in every later call.
+    learner
+        `{"kind": ..., option: value, ...}`, such as
+        `{"kind": "rcnbf", "gamma": 0.03, "rho_0": 0.15, "rho_1": 0.15}`.
+    labels
+        Names of what the model may choose from.
+    features
+        `Dense`, `Named` or `Hashed`.
+    scaling
+        `"none"`, `"unit"` (unit norm) or `"standard"` (running mean 0 and deviation 1).
+    window_s
+        Seconds for which a decision waits for its feedback.
+    on_expiry
+        What silence means when they are over: `"ignore"`, or `"no_click"` (feedback 0).
+    max_pending
+        How many decisions may wait; over it, predict is refused with 429.
+    seed
+        Seed of the draws.
+    log_keep
+        How many events of the log are kept for export.
+
+    Examples
+    --------
+    >>> spec = ModelSpec(
+    ...     name="ads", learner={"kind": "banditron", "gamma": 0.05}, labels=("a", "b"),
+    ...     features=Dense(size=3),
+    ... )
+    >>> spec.features
+    Dense(size=3)
+    """
+
+    name: str
+    learner: dict[str, Any]
+    labels: tuple[str, ...]
+    features: Dense | Named | Hashed
+    scaling: Literal["none", "unit", "standard"] | UnsetType = UNSET
+    window_s: float | UnsetType = UNSET
+    on_expiry: Literal["ignore", "no_click"] | UnsetType = UNSET
+    max_pending: int | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
+    log_keep: int | UnsetType = UNSET
+
+
+class Label(msgspec.Struct, frozen=True):
+    """A label of a model; an inactive one is retired and not chosen."""
+
+    name: str
+    active: bool
+
+
+class Counters(msgspec.Struct, frozen=True, kw_only=True):
+    """How often what happened to a model."""
+
+    decisions: int
+    pending: int
+    feedback: int
+    clicks: int
+    expired: int
+    late: int
+    duplicates: int
+    conflicts: int
+    learned: int
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as the service holds it: its spec, and where its log stands.
+
+    Attributes
+    ----------
+    seq
+        Number of the last event of the log.
+    chain
+        Hash over the log up to there.
+    snapshot_seq
+        Up to where the newest snapshot reaches.
+    created_at_ms
+        Milliseconds since 1970.
+    """
+
+    name: str
+    learner: dict[str, Any]
+    labels: tuple[Label, ...]
+    features: Dense | Named | Hashed
+    scaling: str
+    window_s: float
+    on_expiry: str
+    max_pending: int
+    seed: int
+    log_keep: int
+    seq: int
+    chain: str
+    counters: Counters
+    snapshot_seq: int
+    created_at_ms: int
+
+    @property
+    def active_labels(self) -> tuple[str, ...]:
+        """Names of the labels that may be chosen."""
+        return tuple(label.name for label in self.labels if label.active)
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    """One instance to decide on.
+
+    Parameters
+    ----------
+    x
+        The features: numbers, a 1-d array, or values by name.
+    request_id
+        1 to 128 characters. The same id gets the same decision; the client makes one up
+        where none is given.
+    allowed
+        Labels to choose from. All active ones by default.
+    min_seq
+        Decide with at least this much of the log learned: the `seq` of a receipt, to see
+        one's own feedback through whichever worker answers.
+    """
+
+    x: Features
+    request_id: str | None = None
+    allowed: Sequence[str] | None = None
+    min_seq: int | None = None
+
+
+class Feedback(msgspec.Struct, frozen=True):
+    """The click (1) or no click (0) that followed a decision."""
+
+    decision_id: str
+    feedback: int
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True):
+    """One instance with its full label, for learners that take it."""
+
+    x: Features
+    label: str
+    request_id: str | None = None
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """One recorded choice.
+
+    Attributes
+    ----------
+    decision_id
+        By what the feedback names it.
+    label
+        The label to show.
+    greedy
+        The label that the learner holds for the best.
+    propensity
+        Probability with which `label` was drawn, in (0, 1].
+    seq
+        Up to which event of the log the learner had learned.
+    expires_at_ms
+        When the wait for feedback ends, milliseconds since 1970.
+    """
+
+    decision_id: str
+    label: str
+    greedy: str
+    propensity: float
+    seq: int
+    expires_at_ms: int
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one feedback or example.
+
+    Attributes
+    ----------
+    status
+        `"applied"`; `"duplicate"` (it was applied before, nothing changed); `"late"` (the
+        window was over, it was counted and not applied). In batches also `"conflict"`
+        (another feedback was applied before) and `"unknown"` (no such decision).
+    seq
+        The event's number in the log; None where there is none.
+    feedback
+        The feedback that counts; None where there is none.
+    """
+
+    status: Literal["applied", "duplicate", "late", "conflict", "unknown"]
+    seq: int | None = None
+    feedback: int | None = None
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the service can work.
+
+    Attributes
+    ----------
+    ready
+        True where every check passes.
+    reason
+        What fails, by name; empty where nothing does.
+    """
+
+    ready: bool
+    reason: str = ""
