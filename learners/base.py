@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from inspect import Parameter, signature
 from itertools import accumulate
 from typing import ClassVar, NamedTuple, Self, TypeAlias
 
@@ -21,11 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.errors import InputError, ParameterError, StateError, UnsupportedError, expected
+from learners.validation import check_instance, is_integer, is_number
 
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 StateValue: TypeAlias = NDArray[np.generic] | int | float | bool | str
 State: TypeAlias = dict[str, StateValue]
+
+#: Up to here the draw sums in a Python list, beyond it in numpy; the sums are the same, bit for
+#: bit, and this is where the two took equally long.
+_SMALL_K = 32
 
 
 class Distribution(NamedTuple):
@@ -82,17 +89,28 @@ def draw(distribution: Distribution, uniform: float) -> int:
     int
         The label's code. A label of probability 0 is never drawn.
 
+    Raises
+    ------
+    InputError
+        If `uniform` is outside [0, 1).
+
     Examples
     --------
     >>> draw(Distribution(np.array([0.25, 0.0, 0.75]), 2), 0.25)
     2
     """
-    cumulative = list(accumulate(distribution.probabilities.tolist()))
-    label = bisect_right(cumulative, uniform)
-    if label < len(cumulative):
+    if not 0.0 <= uniform < 1.0:
+        raise InputError(expected("uniform", "a number in [0, 1)", uniform))
+    probabilities = distribution.probabilities
+    n_labels = len(probabilities)
+    if n_labels <= _SMALL_K:
+        label = bisect_right(list(accumulate(probabilities.tolist())), uniform)
+    else:
+        label = int(np.add.accumulate(probabilities).searchsorted(uniform, "right"))
+    if label < n_labels:
         return label
     # Rounding left the last sum below `uniform`: the last label that can be drawn has it.
-    return int(np.flatnonzero(distribution.probabilities)[-1])
+    return int(np.flatnonzero(probabilities)[-1])
 
 
 class Learner(ABC):
@@ -121,12 +139,48 @@ class Learner(ABC):
 
     def __init__(self, n_features: int, n_labels: int) -> None:
         self.n_features = check_count("n_features", n_features)
-        self._active: BoolArray = np.ones(check_count("n_labels", n_labels), dtype=np.bool_)
+        self._active = np.ones(check_count("n_labels", n_labels), dtype=np.bool_)
 
     @property
     def n_labels(self) -> int:
         """Number of label codes ever given out, retired ones included."""
-        return int(self._active.size)
+        return self._n_labels
+
+    @property
+    def _active(self) -> BoolArray:
+        """Which labels may be chosen; read-only, so that it changes by assignment only."""
+        return self._active_mask
+
+    @_active.setter
+    def _active(self, active: BoolArray) -> None:
+        self._active_mask: BoolArray = active.copy()
+        self._active_mask.setflags(write=False)
+        self._n_labels = int(active.size)
+        # What `_choosable` answers without `allowed`: asked for in every round.
+        self._active_codes = None if active.all() else np.flatnonzero(active)
+
+    @classmethod
+    @cache
+    def option_names(cls) -> tuple[str, ...]:
+        """Names of the constructor's options that are plain JSON values, as `create` takes them.
+
+        These are its keyword-only arguments, but for those whose default is no plain value
+        (an estimator, say). Each is also an attribute.
+        """
+        plain = (bool, int, float, str)
+        return tuple(
+            name
+            for name, option in signature(cls).parameters.items()
+            if option.kind is Parameter.KEYWORD_ONLY
+            and (option.default is Parameter.empty or isinstance(option.default, plain))
+        )
+
+    @classmethod
+    @cache
+    def required_option_names(cls) -> tuple[str, ...]:
+        """Names of those options that have no default."""
+        parameters = signature(cls).parameters
+        return tuple(n for n in cls.option_names() if parameters[n].default is Parameter.empty)
 
     @property
     def active(self) -> BoolArray:
@@ -147,15 +201,15 @@ class Learner(ABC):
         return [self.distribution(x) for x in xs]
 
     # -- learning -------------------------------------------------------------------------
-    def update(self, outcome: Outcome) -> None:
+    def update(self, outcome: Outcome) -> None:  # noqa: ARG002 - the contract's signature
         """Learn from one finished round."""
         raise UnsupportedError(f"{self.kind} learns from labels, not from feedback")
 
-    def learn(self, x: FloatArray, label: int) -> None:
+    def learn(self, x: FloatArray, label: int) -> None:  # noqa: ARG002 - the contract's
         """Learn from one instance with its (possibly noisy) label."""
         raise UnsupportedError(f"{self.kind} learns from feedback, not from labels")
 
-    def set_rates(self, rho_0: float, rho_1: float) -> None:
+    def set_rates(self, rho_0: float, rho_1: float) -> None:  # noqa: ARG002 - the contract's
         """Use these noise rates from the next update on."""
         raise UnsupportedError(f"{self.kind} does not use noise rates")
 
@@ -170,12 +224,12 @@ class Learner(ABC):
         self._check_label(label)
         if self._active[label] and int(self._active.sum()) == 1:
             raise InputError(f"label {label} is the last active one and cannot be retired")
-        self._active[label] = False
+        self._active = np.where(np.arange(self.n_labels) == label, False, self._active)
 
     def restore_label(self, label: int) -> None:
         """Let a retired label be chosen again, with what was learned of it before."""
         self._check_label(label)
-        self._active[label] = True
+        self._active = np.where(np.arange(self.n_labels) == label, True, self._active)
 
     # -- state ----------------------------------------------------------------------------
     @abstractmethod
@@ -192,16 +246,66 @@ class Learner(ABC):
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
 
     # -- for subclasses -------------------------------------------------------------------
-    def _check_label(self, label: int) -> None:
-        if not 0 <= label < self.n_labels:
-            raise InputError(expected("label", f"a code in [0, {self.n_labels})", label))
+    def _options(self) -> State:
+        """Return the head of a state: kind, shape, labels and options."""
+        options: State = {name: getattr(self, name) for name in self.option_names()}
+        return {
+            "kind": self.kind,
+            "n_features": self.n_features,
+            "active": self.active,
+            **options,
+        }
+
+    @classmethod
+    def _from_options(cls, state: Mapping[str, StateValue]) -> Self:
+        """Build a fresh learner from the head of a state."""
+        check_kind(state, cls.kind)
+        active = state.get("active")
+        if not isinstance(active, np.ndarray) or active.dtype != np.bool_ or active.ndim != 1:
+            raise StateError(expected("state's active", "a bool array (K,)", active))
+        options = {name: state_value(state, name) for name in cls.option_names()}
+        build: Callable[..., Self] = cls  # the constructor checks the type of each value
+        try:
+            self = build(state_value(state, "n_features"), active.size, **options)
+        except ParameterError as error:
+            raise StateError(f"state: {error}") from error
+        if not active.any():
+            raise StateError(expected("state's active", "at least one active label", active))
+        self._active = active.astype(np.bool_)
+        return self
+
+    def _check_label(self, label: int, name: str = "label") -> None:
+        if not is_integer(label) or not 0 <= label < self.n_labels:
+            raise InputError(expected(name, f"a code in [0, {self.n_labels})", label))
+
+    def _check_outcome(self, outcome: Outcome) -> None:
+        """Raise InputError unless every part of `outcome` is what it should be."""
+        x, label, greedy, propensity, feedback = outcome
+        check_instance(x, self.n_features)
+        if (
+            type(label) is int
+            and type(greedy) is int
+            and type(propensity) is float
+            and type(feedback) is int
+            and 0 <= label < self._n_labels
+            and 0 <= greedy < self._n_labels
+            and 0.0 < propensity <= 1.0
+            and 0 <= feedback <= 1
+        ):
+            return
+        self._check_label(label)
+        self._check_label(greedy, "greedy")
+        if not is_number(propensity) or not 0.0 < propensity <= 1.0:
+            raise InputError(expected("propensity", "a number in (0, 1]", propensity))
+        if not is_integer(feedback) or not 0 <= feedback <= 1:
+            raise InputError(expected("feedback", "0 or 1", feedback))
 
     def _choosable(self, allowed: Sequence[int] | None) -> NDArray[np.intp] | None:
         """Return the codes that may be chosen, ascending, or None where all may."""
         if allowed is None:
-            return None if self._active.all() else np.flatnonzero(self._active)
+            return self._active_codes
         for label in allowed:
-            self._check_label(label)
+            self._check_label(label, "allowed")
         mask = np.zeros(self.n_labels, dtype=np.bool_)
         mask[list(allowed)] = True
         mask &= self._active
@@ -212,12 +316,39 @@ class Learner(ABC):
 
 def check_count(name: str, value: object, least: int = 1) -> int:
     """Return `value` if it is a plain integer of at least `least`, else raise ParameterError."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ParameterError(expected(name, f"an integer of at least {least}", value))
-    return int(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least:
+        return int(value)
+    raise ParameterError(expected(name, f"an integer of at least {least}", value))
 
 
 def check_kind(state: Mapping[str, StateValue], kind: str) -> None:
     """Raise StateError unless `state` was saved by a learner of this kind."""
     if state.get("kind") != kind:
         raise StateError(expected("state's kind", repr(kind), state.get("kind")))
+
+
+def state_value(state: Mapping[str, StateValue], name: str) -> StateValue:
+    """Return the entry `name` of a state, or raise StateError if it has none."""
+    if name not in state:
+        raise StateError(f"state: expected an entry {name!r}, got only {sorted(state)}")
+    return state[name]
+
+
+def state_array(state: Mapping[str, StateValue], name: str, shape: tuple[int, ...]) -> FloatArray:
+    """Return a copy of the float64 array `name` of a state, or raise StateError."""
+    value = state_value(state, name)
+    if not isinstance(value, np.ndarray):
+        raise StateError(expected(f"state's {name}", f"a float64 array {shape}", type(value)))
+    if value.dtype != np.float64 or value.shape != shape:
+        got = f"{value.dtype} {value.shape}"
+        raise StateError(f"state's {name}: expected a float64 array of shape {shape}, got {got}")
+    # In C order whatever was stored: sums along a row depend on how it lies in memory.
+    return np.array(value, dtype=np.float64, order="C")
+
+
+def state_number(state: Mapping[str, StateValue], name: str) -> float:
+    """Return the finite float `name` of a state, or raise StateError."""
+    value = state_value(state, name)
+    if not isinstance(value, float) or not np.isfinite(value):
+        raise StateError(expected(f"state's {name}", "a finite float", value))
+    return value

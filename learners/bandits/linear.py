@@ -1,0 +1,172 @@
+"""What the linear learners share: one weight row a label, scores, and a mixed-in exploration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+import numpy as np
+
+from learners.base import (
+    Distribution,
+    FloatArray,
+    Learner,
+    State,
+    StateValue,
+    state_array,
+)
+from learners.validation import check_instance, check_instances, check_number
+
+#: Least propensity that a weight 1 / propensity is computed from; smaller ones count as this.
+#: No exploration of sensible size is near it (gamma = 0.001 over 1,000 labels is 1e-6); it is
+#: there so that a propensity logged by some other policy cannot make a weight infinite.
+MIN_PROPENSITY = 1e-9
+
+#: Entries of a batch's product that are worked on at once: 512 KiB, which stays in a core's L2.
+_CHUNK_ENTRIES = 65_536
+
+
+class LinearLearner(Learner):
+    """A learner whose greedy label is argmax_r w_r . x, lowest code on ties.
+
+    It plays P(r) = (1 - gamma) 1[r = greedy] + gamma / m over the m labels that may be chosen.
+    Scores are summed in one fixed order in the single and in the batch form, without BLAS. One
+    object must not be used by two threads at once, because scratch space is kept with it.
+
+    Parameters
+    ----------
+    n_features
+        Length d of an instance.
+    n_labels
+        Number K of labels.
+    gamma
+        Share of rounds that explore uniformly, in [0, 1].
+    """
+
+    def __init__(self, n_features: int, n_labels: int, *, gamma: float) -> None:
+        super().__init__(n_features, n_labels)
+        self.gamma = check_number("gamma", gamma, 0, 1)
+        self._set_weights(np.zeros((self.n_labels, self.n_features)))
+
+    @property
+    def weights(self) -> FloatArray:
+        """Shape (K, d), one row a label. A copy."""
+        return self._weights.copy()
+
+    # -- deciding -------------------------------------------------------------------------
+    def distribution(self, x: FloatArray, allowed: Sequence[int] | None = None) -> Distribution:
+        """Return the probabilities with which each label would be chosen for `x`; pure.
+
+        Parameters
+        ----------
+        x
+            The instance, float64 of shape (d,), each |x_i| at most 1e6.
+        allowed
+            Codes that the choice is restricted to; None for all active ones.
+
+        Raises
+        ------
+        InputError
+            If `x` is not such an array, or `allowed` leaves no active label.
+        """
+        check_instance(x, self.n_features)
+        scores = self._scores(x)
+        codes = self._choosable(allowed)
+        if codes is None:
+            greedy = int(scores.argmax())
+            probabilities = self._uniform_part.copy()
+            probabilities[greedy] = self._greedy_part
+            return Distribution(probabilities, greedy)
+        greedy = int(codes[scores[codes].argmax()])
+        share = self.gamma / len(codes)
+        probabilities = np.zeros(self.n_labels)
+        probabilities[codes] = share
+        probabilities[greedy] = _greedy_part(share, len(codes))
+        return Distribution(probabilities, greedy)
+
+    def distributions(self, xs: FloatArray) -> list[Distribution]:
+        """Return `distribution` of each row of `xs`, shape (n, d); bit for bit the same."""
+        check_instances(xs, self.n_features)
+        n_labels = self.n_labels
+        codes = np.arange(n_labels) if self._active_codes is None else self._active_codes
+        share = self.gamma / len(codes)
+        probabilities = np.zeros((len(xs), n_labels))
+        probabilities[:, codes] = share
+        greedies = codes[self._batch_scores(xs)[:, codes].argmax(1)] if len(xs) else codes[:0]
+        probabilities[np.arange(len(xs)), greedies] = _greedy_part(share, len(codes))
+        return list(map(Distribution, probabilities, greedies.tolist()))
+
+    def _scores(self, x: FloatArray) -> FloatArray:
+        """Return w_r . x for each label, shape (K,), in scratch space."""
+        np.multiply(self._weights, x, out=self._products)
+        return np.add.reduce(self._products, 1, None, out=self._score_buffer)
+
+    def _batch_scores(self, xs: FloatArray) -> FloatArray:
+        """Return the scores of each row of `xs`, shape (n, K)."""
+        scores = np.empty((len(xs), self.n_labels))
+        n_rows = max(1, _CHUNK_ENTRIES // self._weights.size)
+        products = np.empty((min(n_rows, len(xs)), *self._weights.shape))
+        for start in range(0, len(xs), n_rows):
+            chunk = xs[start : start + n_rows]
+            part = products[: len(chunk)]
+            np.multiply(self._weights, chunk[:, np.newaxis, :], out=part)
+            np.add.reduce(part, 2, None, out=scores[start : start + len(chunk)])
+        return scores
+
+    # -- learning -------------------------------------------------------------------------
+    def _add_to_row(self, label: int, coefficient: float, x: FloatArray) -> None:
+        """Add `coefficient` * `x` to the weights of `label`."""
+        row = self._weights[label]
+        np.multiply(x, coefficient, out=self._move)
+        np.add(row, self._move, out=row)
+
+    def _learn_label(self, x: FloatArray, label: int) -> None:
+        """Make the perceptron's step: `label` up, the greedy label down, if they differ."""
+        check_instance(x, self.n_features)
+        self._check_label(label)
+        scores = self._scores(x)
+        if self._active_codes is None:
+            greedy = int(scores.argmax())
+        else:
+            # A retired label takes part where it is the answer: its row still learns.
+            rivals = np.union1d(self._active_codes, [label])
+            greedy = int(rivals[scores[rivals].argmax()])
+        if greedy != label:
+            self._add_to_row(label, 1.0, x)
+            self._add_to_row(greedy, -1.0, x)
+
+    # -- labels ---------------------------------------------------------------------------
+    def add_label(self) -> int:
+        """Add a label with weights 0 and return its code; it gets its share at once."""
+        code = super().add_label()
+        self._set_weights(np.vstack((self._weights, np.zeros(self.n_features))))
+        return code
+
+    # -- state ----------------------------------------------------------------------------
+    def state(self) -> State:
+        """Return the options and the weights, as named arrays and scalars; arrays are copies."""
+        return {**self._options(), "weights": self.weights}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, StateValue]) -> Self:
+        """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
+        self = cls._from_options(state)
+        shape = (self.n_labels, self.n_features)
+        self._set_weights(state_array(state, "weights", shape))
+        return self
+
+    def _set_weights(self, weights: FloatArray) -> None:
+        """Take `weights` (not copied), and make the scratch space that fits them."""
+        n_labels, n_features = weights.shape
+        self._weights = weights
+        self._products = np.empty((n_labels, n_features))
+        self._score_buffer = np.empty(n_labels)
+        self._move = np.empty(n_features)
+        share = self.gamma / n_labels
+        self._uniform_part = np.full(n_labels, share)
+        self._greedy_part = _greedy_part(share, n_labels)
+
+
+def _greedy_part(share: float, n_choosable: int) -> float:
+    """Return (1 - gamma) + gamma / m, exactly 1 for m = 1 and never above 1."""
+    return 1.0 - share * (n_choosable - 1)

@@ -1,0 +1,211 @@
+"""RCINE: RCNBF whose noise rates are estimated on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learners.bandits.banditron import DEFAULT_GAMMA
+from learners.bandits.rcnbf import RCNBF
+from learners.base import (
+    Outcome,
+    State,
+    StateValue,
+    check_count,
+    state_array,
+    state_value,
+)
+from learners.errors import StateError, UnsupportedError, expected
+from learners.noise.rates import NoiseRates, RateEstimator
+from learners.validation import check_number
+
+#: Least beta that estimated rates are let to have: beyond it the guard shrinks them.
+DEFAULT_BETA_MIN = 0.05
+
+
+class RCINE(RCNBF):
+    """Learns the true labels from flipped clicks, estimating how often they flip.
+
+    Use it where the noise rates are unknown. It starts as a `Banditron` (rates 0); the rates then
+    come in one of two ways. With an `estimator` it keeps each block of `block_size` rounds, asks
+    the estimator at the block's end, and starts a new block ([1]_, algorithm 2). Without one, as
+    in the service, it keeps nothing, and the rates arrive through `set_rates`.
+
+    The update is that of `RCNBF`, of which this is one from the first estimate on. Either way
+    rates that add up to more than ``1 - beta_min`` are shrunk by one factor to that sum, because
+    estimates overshoot under heavy noise and the update is proportional to 1 / beta. A block
+    with one feedback value only tells nothing, and is dropped without asking.
+
+    Parameters
+    ----------
+    n_features
+        Length d of an instance, at least 1.
+    n_labels
+        Number K of labels, at least 1.
+    gamma
+        Share of rounds that explore uniformly, in [0, 1]; 0.03 by default.
+    rho_0, rho_1
+        Rates to start with, each in [0, 1) with a sum below 1; 0 by default.
+    beta_min
+        Least 1 - rho_0 - rho_1 of estimated rates, in [0.001, 1]; 0.05 by default. One round
+        moves a weight by at most (1 / (beta_min max(P, 1e-9)) + 1) |x_i|.
+    block_size
+        Rounds N_s that an estimate is made from; 50,000 by default, the authors' value. Only
+        used with an estimator; the block takes 8 d N_s bytes.
+    estimator
+        Called with the block's instances (N_s, d), labels (N_s,) and feedback (N_s,); returns
+        the rates, or None to keep those in use. It is no part of the state: hand it to
+        `attach_estimator` after `from_state`.
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is of the wrong type or out of range.
+
+    References
+    ----------
+    .. [1] Agarwal and Manwani, *Learning multiclass classifier under noisy bandit feedback*,
+       2021, algorithm 2. (The box stores the greedy label; text and code store the one shown.)
+
+    Examples
+    --------
+    >>> learner = RCINE(n_features=2, n_labels=3, beta_min=0.2)
+    >>> learner.set_rates(0.6, 0.6)
+    >>> round(learner.rho_0, 12), round(learner.rho_1, 12)
+    (0.4, 0.4)
+    """
+
+    kind: ClassVar[str] = "rcine"
+
+    def __init__(
+        self,
+        n_features: int,
+        n_labels: int,
+        *,
+        gamma: float = DEFAULT_GAMMA,
+        rho_0: float = 0.0,
+        rho_1: float = 0.0,
+        beta_min: float = DEFAULT_BETA_MIN,
+        block_size: int = 50_000,
+        estimator: RateEstimator | None = None,
+    ) -> None:
+        super().__init__(n_features, n_labels, rho_0=rho_0, rho_1=rho_1, gamma=gamma)
+        self.beta_min = check_number("beta_min", beta_min, 0.001, 1)
+        self.block_size = check_count("block_size", block_size)
+        self._estimator = estimator
+        self._block = None if estimator is None else _Block(self.block_size, self.n_features)
+
+    def attach_estimator(self, estimator: RateEstimator) -> None:
+        """Give an estimator to a learner restored from the state of one that had it."""
+        self._estimator = estimator
+        if self._block is None:
+            self._block = _Block(self.block_size, self.n_features)
+
+    def set_rates(self, rho_0: float, rho_1: float) -> None:
+        """Use these noise rates, shrunk if need be, from the next update on.
+
+        Raises
+        ------
+        InputError
+            If a rate is no number in [0, 1).
+        """
+        self._use(NoiseRates.with_least_beta(rho_0, rho_1, self.beta_min))
+
+    def update(self, outcome: Outcome) -> None:
+        """Learn from one finished round; estimate the rates where it completes a block.
+
+        Raises
+        ------
+        InputError
+            If a part of `outcome` is not what `Outcome` says.
+        UnsupportedError
+            If the state came from a learner with an estimator and none was attached.
+        """
+        block, estimator = self._block, self._estimator
+        if block is None:
+            super().update(outcome)
+        elif estimator is None:
+            raise UnsupportedError("rcine was restored in mid-block: attach_estimator first")
+        else:
+            super().update(outcome)
+            block.append(outcome)
+            if block.full():
+                self._finish(block, estimator)
+
+    def _finish(self, block: _Block, estimator: RateEstimator) -> None:
+        """Ask for the rates, and start a new block; the old one is the estimator's to keep."""
+        self._block = _Block(self.block_size, self.n_features)
+        if block.feedback.min() == block.feedback.max():
+            return
+        rates = estimator(block.xs, block.labels, block.feedback)
+        if rates is not None:
+            self.set_rates(rates.rho_0, rates.rho_1)
+
+    def state(self) -> State:
+        """Return options, weights and the unfinished block; arrays are copies."""
+        state = super().state()
+        if self._block is not None:
+            state.update(self._block.state())
+        return state
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, StateValue]) -> Self:
+        """Rebuild the learner; one that had an estimator then needs `attach_estimator`."""
+        self = super().from_state(state)
+        if "block_labels" in state:
+            self._block = _Block(self.block_size, self.n_features)
+            self._block.restore(state, self.n_labels)
+        return self
+
+
+class _Block:
+    """The rounds of a block, up to its capacity."""
+
+    def __init__(self, capacity: int, n_features: int) -> None:
+        # Not touched before it is filled: the system gives out the pages one by one.
+        self.xs = np.empty((capacity, n_features))
+        self.labels = np.empty(capacity, dtype=np.int64)
+        self.feedback = np.empty(capacity, dtype=np.int64)
+        self.size = 0
+
+    def append(self, outcome: Outcome) -> None:
+        self.xs[self.size] = outcome.x
+        self.labels[self.size] = outcome.label
+        self.feedback[self.size] = outcome.feedback
+        self.size += 1
+
+    def full(self) -> bool:
+        return self.size == len(self.labels)
+
+    def state(self) -> State:
+        return {
+            "block_xs": self.xs[: self.size].copy(),
+            "block_labels": self.labels[: self.size].copy(),
+            "block_feedback": self.feedback[: self.size].copy(),
+        }
+
+    def restore(self, state: Mapping[str, StateValue], n_labels: int) -> None:
+        labels = _codes(state, "block_labels", n_labels)
+        feedback = _codes(state, "block_feedback", 2)
+        size = len(labels)
+        if size != len(feedback) or size >= len(self.labels):
+            what = f"fewer than {len(self.labels)} rounds, as many as feedback"
+            raise StateError(expected("state's block_labels", what, size))
+        self.xs[:size] = state_array(state, "block_xs", (size, self.xs.shape[1]))
+        self.labels[:size] = labels
+        self.feedback[:size] = feedback
+        self.size = size
+
+
+def _codes(state: Mapping[str, StateValue], name: str, n_codes: int) -> NDArray[np.int64]:
+    """Return the int64 array `name` of a state, each value in [0, n_codes)."""
+    values = state_value(state, name)
+    if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim == 1:
+        codes = values.astype(np.int64)
+        if ((codes >= 0) & (codes < n_codes)).all():
+            return codes
+    what = f"an int64 array (n,) with values in [0, {n_codes})"
+    raise StateError(expected(f"state's {name}", what, values))

@@ -1,0 +1,100 @@
+"""Checks of what comes in: cheap where all is well, exact words where it is not."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learners.errors import InputError, ParameterError, expected
+
+#: Largest |x_i| that a learner takes. With it every bound of this package stays far below
+#: float64's 1.8e308, and no measured quantity in sensible units needs more.
+MAX_FEATURE = 1e6
+
+_FLOAT64 = np.dtype(np.float64)
+#: Below this sum of squares no feature can be beyond MAX_FEATURE, however BLAS rounds. (The
+#: dot product is only a sieve: what it lets through is right, what it holds back is looked at.)
+_SURELY_SMALL = 0.5 * MAX_FEATURE**2
+
+
+def check_instance(x: NDArray[np.float64], n_features: int) -> None:
+    """Raise InputError unless `x` is a float64 array (n_features,) with |x_i| <= MAX_FEATURE.
+
+    Examples
+    --------
+    >>> check_instance(np.array([0.5, np.nan]), 2)
+    Traceback (most recent call last):
+        ...
+    learners.errors.InputError: x[1]: expected a finite number of size at most 1e+06, got nan
+    """
+    if type(x) is np.ndarray and x.dtype == _FLOAT64 and x.shape == (n_features,):
+        if x.dot(x) < _SURELY_SMALL:
+            return
+        _check_values(x)
+    else:
+        raise InputError(_array_complaint("x", f"shape ({n_features},)", x))
+
+
+def check_instances(xs: NDArray[np.float64], n_features: int) -> None:
+    """Raise InputError unless `xs` is a float64 array (n, n_features) of valid instances."""
+    if not (
+        type(xs) is np.ndarray
+        and xs.dtype == _FLOAT64
+        and xs.ndim == 2
+        and xs.shape[1] == n_features
+    ):
+        raise InputError(_array_complaint("xs", f"shape (n, {n_features})", xs))
+    if xs.size and not (xs.max() <= MAX_FEATURE and xs.min() >= -MAX_FEATURE):
+        _check_values(xs)
+
+
+def _check_values(values: NDArray[np.float64]) -> None:
+    """Raise for the first value that is not finite or too large, with its place."""
+    # Written so that NaN, which compares as false, is among the bad.
+    bad = np.argwhere(~(np.abs(values) <= MAX_FEATURE))
+    if len(bad):
+        place = tuple(int(i) for i in bad[0])
+        name = ("x" if values.ndim == 1 else "xs") + "".join(f"[{i}]" for i in place)
+        what = f"a finite number of size at most {MAX_FEATURE:g}"
+        raise InputError(expected(name, what, float(values[place])))
+
+
+def _array_complaint(name: str, shape: str, got: object) -> str:
+    seen = f"{got.dtype} {got.shape}" if isinstance(got, np.ndarray) else type(got).__name__
+    return f"{name}: expected a float64 array of {shape}, got {seen}"
+
+
+def is_integer(value: object) -> bool:
+    """Whether `value` is an integer and no bool."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether `value` is a real number and no bool (NaN and the infinities included)."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def check_number(name: str, value: object, least: float, most: float) -> float:
+    """Return `value` as a float if it is a number in [least, most], else raise ParameterError.
+
+    Examples
+    --------
+    >>> check_number("gamma", 2, 0, 1)
+    Traceback (most recent call last):
+        ...
+    learners.errors.ParameterError: gamma: expected a number in [0, 1], got 2
+    """
+    if (
+        isinstance(value, int | float | np.integer | np.floating)
+        and not isinstance(value, bool)
+        and least <= value <= most
+    ):
+        return float(value)
+    raise ParameterError(expected(name, f"a number in [{least:g}, {most:g}]", value))
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `choices`, else raise ParameterError."""
+    if isinstance(value, str) and value in choices:
+        return value
+    raise ParameterError(expected(name, " or ".join(map(repr, choices)), value))
