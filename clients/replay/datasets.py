@@ -1,0 +1,192 @@
+"""Labelled data sets to replay: files, and two that come with other packages."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clients.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Instances with their true labels.
+
+    Parameters
+    ----------
+    name
+        For titles and tables.
+    x
+        Shape (n, d), float32, finite, n and d at least 1.
+    y
+        Shape (n,), codes of the true labels.
+    labels
+        Names of the labels by code, distinct.
+
+    Raises
+    ------
+    InputError
+        A shape does not fit, a feature is not finite, or a code has no name.
+
+    Examples
+    --------
+    >>> toy = Dataset("toy", np.eye(2, dtype=np.float32), np.array([0, 1]), ("left", "right"))
+    >>> toy.n_features, toy.labels
+    (2, ('left', 'right'))
+    """
+
+    name: str
+    x: NDArray[np.float32]
+    y: NDArray[np.intp]
+    labels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.x.ndim != 2 or 0 in self.x.shape:
+            raise InputError(f"X: expected rows and columns, got shape {self.x.shape}")
+        if self.y.shape != self.x.shape[:1]:
+            raise InputError(f"y: expected shape {self.x.shape[:1]}, got {self.y.shape}")
+        if len(set(self.labels)) != len(self.labels):
+            raise InputError(f"labels: expected distinct names, got {self.labels}")
+        if self.y.min() < 0 or self.y.max() >= len(self.labels):
+            raise InputError(f"y: expected codes below {len(self.labels)}, got {self.y.max()}")
+        wrong = np.argwhere(~np.isfinite(self.x))
+        if len(wrong):
+            row, column = wrong[0]
+            raise InputError(
+                f"X[{row}, {column}]: expected a finite number, got {self.x[row, column]}"
+            )
+
+    @property
+    def n_features(self) -> int:
+        """Length d of an instance."""
+        return int(self.x.shape[1])
+
+
+def load(source: str, *, label_column: str | None = None) -> Dataset:
+    """Load a bundled data set by name, or a file by path.
+
+    Parameters
+    ----------
+    source
+        `segments` (2,310 image segments, 18 features, 7 labels; comes with river), `digits`
+        (1,797 images of 64 pixels, 10 labels; comes with scikit-learn, which must be
+        installed), a `.npz` file with arrays `X` and `y` (and, optionally, `label_names`
+        indexed by `y`), or a `.csv` file with a header.
+    label_column
+        Column of a CSV file that holds the label; by default the last. All others must be
+        numbers.
+
+    Raises
+    ------
+    InputError
+        There is no such data set, or something in it is not what was expected.
+    """
+    if source in BUNDLED:
+        return BUNDLED[source]()
+    path = Path(source)
+    if not path.is_file():
+        bundled = ", ".join(BUNDLED)
+        raise InputError(f"data: expected one of {bundled}, or a file, got {source!r}")
+    if path.suffix == ".npz":
+        return _npz(path)
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8", newline="") as file:
+            return _csv(path.stem, file, label_column)
+    raise InputError(f"data: expected a .npz or .csv file, got {source!r}")
+
+
+def _segments() -> Dataset:
+    spec = find_spec("river")
+    if spec is None or not spec.submodule_search_locations:
+        raise InputError("data: 'segments' comes with river, which is not installed")
+    # River's own reader imports much of river for one small table.
+    packed = Path(spec.submodule_search_locations[0]) / "datasets" / "segment.csv.zip"
+    with zipfile.ZipFile(packed) as archive, archive.open(archive.namelist()[0]) as file:
+        return _csv("segments", io.TextIOWrapper(file, encoding="utf-8"), "category")
+
+
+def _digits() -> Dataset:
+    try:
+        from sklearn.datasets import load_digits  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise InputError(
+            "data: 'digits' comes with scikit-learn, which is not installed"
+        ) from error
+    bunch = load_digits()
+    return _named("digits", bunch.data, bunch.target)
+
+
+#: Data sets that need no file.
+BUNDLED: dict[str, Callable[[], Dataset]] = {"segments": _segments, "digits": _digits}
+
+
+def _npz(path: Path) -> Dataset:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            missing = {"X", "y"} - set(arrays.files)
+            if missing:
+                raise InputError(f"{path.name}: expected arrays X and y, got {arrays.files}")
+            names = arrays["label_names"] if "label_names" in arrays.files else None
+            x, y = arrays["X"], arrays["y"]
+    except (ValueError, zipfile.BadZipFile) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path.name}: expected plain arrays: {error}") from error
+    if names is None:
+        return _named(path.stem, x, y)
+    if y.dtype.kind not in "iu":
+        raise InputError(f"y: expected codes into label_names, got {y.dtype}")
+    return Dataset(path.stem, _float32(x), y.astype(np.intp), tuple(map(str, names)))
+
+
+def _csv(name: str, lines: Iterable[str], label_column: str | None) -> Dataset:
+    rows = csv.reader(lines)
+    header = next(rows, [])
+    if not header:
+        raise InputError(f"{name}: expected a header, got an empty file")
+    column = header[-1] if label_column is None else label_column
+    if column not in header:
+        raise InputError(f"{name}: expected a column {column!r}, got {header}")
+    at = header.index(column)
+    x: list[list[float]] = []
+    y: list[str] = []
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise InputError(f"line {number}: expected {len(header)} fields, got {len(row)}")
+        y.append(row[at])
+        x.append(_numbers(number, header, row, at))
+    return _named(name, np.array(x), np.array(y))
+
+
+def _numbers(line: int, header: Sequence[str], row: Sequence[str], skip: int) -> list[float]:
+    values = []
+    for column, (name, text) in enumerate(zip(header, row, strict=True)):
+        if column == skip:
+            continue
+        try:
+            values.append(float(text))
+        except ValueError:
+            raise InputError(f"line {line}, {name}: expected a number, got {text!r}") from None
+    return values
+
+
+def _named(name: str, x: NDArray[Any], y: NDArray[Any]) -> Dataset:
+    """Build a data set whose labels are the distinct values of `y`, ascending."""
+    values, codes = np.unique(y, return_inverse=True)
+    return Dataset(name, _float32(x), codes.astype(np.intp), tuple(map(str, values)))
+
+
+def _float32(x: NDArray[Any]) -> NDArray[np.float32]:
+    if x.dtype.kind not in "fiu":
+        raise InputError(f"X: expected numbers, got {x.dtype}")
+    with np.errstate(over="ignore"):  # an overflow is infinite, and refused as such
+        return np.ascontiguousarray(x, dtype=np.float32)
