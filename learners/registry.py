@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from learners.bandits.banditron import Banditron
+from learners.bandits.bpa import BPA
+from learners.bandits.confidit import Confidit
 from learners.bandits.perceptron import Perceptron
 from learners.bandits.rcine import RCINE
 from learners.bandits.rcnbf import RCNBF
+from learners.bandits.soba import SOBA
 from learners.base import Learner
 from learners.errors import ParameterError, expected
 
-_ALL: tuple[type[Learner], ...] = (Perceptron, Banditron, RCNBF, RCINE)
+_ALL: tuple[type[Learner], ...] = (Perceptron, Banditron, RCNBF, RCINE, BPA, SOBA, Confidit)
 
 #: Learner classes by kind. To add one, add its class to `_ALL`.
 LEARNERS: Mapping[str, type[Learner]] = MappingProxyType({each.kind: each for each in _ALL})

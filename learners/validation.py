@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
 from learners.errors import InputError, ParameterError, expected
+
+FloatArray: TypeAlias = NDArray[np.float64]
 
 #: Largest |x_i| that a learner takes. With it every bound of this package stays far below
 #: float64's 1.8e308, and no measured quantity in sensible units needs more.
@@ -17,7 +21,7 @@ _FLOAT64 = np.dtype(np.float64)
 _SURELY_SMALL = 0.5 * MAX_FEATURE**2
 
 
-def check_instance(x: NDArray[np.float64], n_features: int) -> None:
+def check_instance(x: FloatArray, n_features: int) -> None:
     """Raise InputError unless `x` is a float64 array (n_features,) with |x_i| <= MAX_FEATURE.
 
     Examples
@@ -35,7 +39,7 @@ def check_instance(x: NDArray[np.float64], n_features: int) -> None:
         raise InputError(_array_complaint("x", f"shape ({n_features},)", x))
 
 
-def check_instances(xs: NDArray[np.float64], n_features: int) -> None:
+def check_instances(xs: FloatArray, n_features: int) -> None:
     """Raise InputError unless `xs` is a float64 array (n, n_features) of valid instances."""
     if not (
         type(xs) is np.ndarray
@@ -48,7 +52,7 @@ def check_instances(xs: NDArray[np.float64], n_features: int) -> None:
         _check_values(xs)
 
 
-def _check_values(values: NDArray[np.float64]) -> None:
+def _check_values(values: FloatArray) -> None:
     """Raise for the first value that is not finite or too large, with its place."""
     # Written so that NaN, which compares as false, is among the bad.
     bad = np.argwhere(~(np.abs(values) <= MAX_FEATURE))

@@ -7,4 +7,10 @@ perceptron
 banditron, rcnbf, rcine
     `Banditron` for clean feedback, `RCNBF` for flipped feedback with known rates, `RCINE` for
     rates that are estimated on the way. One implementation.
+bpa
+    `BPA`: passive-aggressive; hard, I and II.
+soba, confidit
+    `SOBA` and `Confidit`: second order, diagonal or full.
+exploration
+    Inverse gap weighting, for learners that estimate rewards.
 """

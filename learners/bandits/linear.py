@@ -15,12 +15,21 @@ from learners.base import (
     StateValue,
     state_array,
 )
+from learners.errors import ParameterError, expected
 from learners.validation import check_instance, check_instances, check_number
 
 #: Least propensity that a weight 1 / propensity is computed from; smaller ones count as this.
 #: No exploration of sensible size is near it (gamma = 0.001 over 1,000 labels is 1e-6); it is
 #: there so that a propensity logged by some other policy cannot make a weight infinite.
 MIN_PROPENSITY = 1e-9
+
+#: Least sum of squares of an instance that is divided by. A shorter instance (norm 1e-6) is no
+#: information in any sensible unit, and dividing by it would move weights by more than 1e6.
+MIN_SQUARED_NORM = 1e-12
+
+#: Most entries of a full second-order matrix: 32 MB in float64, and some 10 ms an update. Beyond
+#: it the diagonal form is the one that an online service can afford.
+MAX_MATRIX_ENTRIES = 4_000_000
 
 #: Entries of a batch's product that are worked on at once: 512 KiB, which stays in a core's L2.
 _CHUNK_ENTRIES = 65_536
@@ -108,10 +117,13 @@ class LinearLearner(Learner):
         products = np.empty((min(n_rows, len(xs)), *self._weights.shape))
         for start in range(0, len(xs), n_rows):
             chunk = xs[start : start + n_rows]
-            part = products[: len(chunk)]
-            np.multiply(self._weights, chunk[:, np.newaxis, :], out=part)
-            np.add.reduce(part, 2, None, out=scores[start : start + len(chunk)])
+            self._score_chunk(chunk, products[: len(chunk)], scores[start : start + n_rows])
         return scores
+
+    def _score_chunk(self, xs: FloatArray, products: FloatArray, scores: FloatArray) -> None:
+        """Write the scores of `xs`, shape (n, d), to `scores`; `products` is (n, K, d) scratch."""
+        np.multiply(self._weights, xs[:, np.newaxis, :], out=products)
+        np.add.reduce(products, 2, None, out=scores)
 
     # -- learning -------------------------------------------------------------------------
     def _add_to_row(self, label: int, coefficient: float, x: FloatArray) -> None:
@@ -165,6 +177,18 @@ class LinearLearner(Learner):
         share = self.gamma / n_labels
         self._uniform_part = np.full(n_labels, share)
         self._greedy_part = _greedy_part(share, n_labels)
+
+
+def sum_product(left: FloatArray, right: FloatArray) -> float:
+    """Return the sum of `left` * `right`, both (d,), in the fixed order that scores have."""
+    return float(np.add.reduce(np.multiply(left, right)))
+
+
+def check_matrix_size(n_entries: int, formula: str) -> None:
+    """Raise ParameterError where a full matrix of `n_entries` is too large to be kept."""
+    if n_entries > MAX_MATRIX_ENTRIES:
+        what = f"at most {MAX_MATRIX_ENTRIES:,} entries ({formula}); use matrix='diagonal'"
+        raise ParameterError(expected("full matrix", what, n_entries))
 
 
 def _greedy_part(share: float, n_choosable: int) -> float:

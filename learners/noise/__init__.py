@@ -2,11 +2,36 @@
 
 rates
     `NoiseRates`, `RateEstimator`, `MIN_BETA`.
+corruption
+    `flip_bit`, `flip_bits`, `flip_bits_by_label` for feedback and binary labels; `flip_uniform`,
+    `flip_by_matrix`, `flip_by_hubness`, `flip_by_tfidf` (with `tfidf_weights`) for labels.
 
-The estimating network is not imported here, because it needs torch: a process that answers
-requests must stay without it.
+The network that estimates rates is not imported here, because it needs torch: a process that
+answers requests must stay without it.
 """
 
+from learners.noise.corruption import (
+    flip_bit,
+    flip_bits,
+    flip_bits_by_label,
+    flip_by_hubness,
+    flip_by_matrix,
+    flip_by_tfidf,
+    flip_uniform,
+    tfidf_weights,
+)
 from learners.noise.rates import MIN_BETA, NoiseRates, RateEstimator
 
-__all__ = ["MIN_BETA", "NoiseRates", "RateEstimator"]
+__all__ = [
+    "MIN_BETA",
+    "NoiseRates",
+    "RateEstimator",
+    "flip_bit",
+    "flip_bits",
+    "flip_bits_by_label",
+    "flip_by_hubness",
+    "flip_by_matrix",
+    "flip_by_tfidf",
+    "flip_uniform",
+    "tfidf_weights",
+]
