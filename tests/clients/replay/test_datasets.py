@@ -1,0 +1,117 @@
+"""Data sets to replay."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clients.errors import InputError
+from clients.replay.datasets import Dataset, load
+
+
+def test_segments_come_with_river() -> None:
+    """The demo's data are there without a download, whole and in river's order."""
+    from river.datasets import ImageSegments  # noqa: PLC0415 - heavy, and only here
+
+    data = load("segments")
+    assert data.x.shape == (2310, 18)
+    assert data.x.dtype == np.float32
+    assert len(data.labels) == 7
+    rows = ImageSegments()  # type: ignore[no-untyped-call]  # river does not annotate it
+    for (features, label), row, code in zip(rows, data.x, data.y, strict=True):
+        assert data.labels[code] == label
+        np.testing.assert_array_equal(row, np.array(list(features.values()), dtype=np.float32))
+
+
+def test_digits_come_with_scikit_learn() -> None:
+    """The second bundled set is read where scikit-learn is installed."""
+    pytest.importorskip("sklearn")
+    data = load("digits")
+    assert data.x.shape == (1797, 64)
+    assert data.labels == tuple("0123456789")
+
+
+def test_npz_with_and_without_names(tmp_path: Path) -> None:
+    """Codes get the names that the file gives them, or else their own text."""
+    x = np.array([[1, 2], [3, 4], [5, 6]], dtype=np.uint8)
+    np.savez(tmp_path / "plain.npz", X=x, y=np.array([7, -1, 7]))
+    plain = load(str(tmp_path / "plain.npz"))
+    assert plain.name == "plain"
+    assert plain.labels == ("-1", "7")
+    assert plain.y.tolist() == [1, 0, 1]
+    np.testing.assert_array_equal(plain.x, x)
+    names = np.array(["cat", "dog", "eel"])
+    np.savez(tmp_path / "named.npz", X=x, y=np.array([2, 0, 2]), label_names=names)
+    named = load(str(tmp_path / "named.npz"))
+    assert named.labels == ("cat", "dog", "eel")
+    assert named.y.tolist() == [2, 0, 2]
+
+
+def test_csv_takes_the_last_column_or_the_named_one(tmp_path: Path) -> None:
+    """A plain table needs no options, and any column can be the label."""
+    path = tmp_path / "table.csv"
+    path.write_text("size,kind,age\n1.5,dog,3\n2,cat,4\n")
+    assert load(str(path), label_column="kind").labels == ("cat", "dog")
+    assert load(str(path), label_column="kind").x.tolist() == [[1.5, 3], [2, 4]]
+    with pytest.raises(InputError, match=re.escape("line 2, kind: expected a number, got 'dog'")):
+        load(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "header"),
+        ("a,b\n", "rows"),
+        ("a,b\n1,x,2\n", "line 2: expected 2 fields, got 3"),
+        ("a,b\nnan,x\n", r"X\[0, 0\]: expected a finite number, got nan"),
+        ("a,b\n1e39,x\n", r"X\[0, 0\]: expected a finite number, got inf"),
+    ],
+)
+def test_a_bad_csv_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    """The user learns which line is wrong and how."""
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=complaint):
+        load(str(path))
+
+
+def test_a_missing_or_strange_file_is_named(tmp_path: Path) -> None:
+    """A typo is answered with what there is."""
+    with pytest.raises(InputError, match="segments, digits"):
+        load("segmets")
+    (tmp_path / "x.txt").write_text("")
+    with pytest.raises(InputError, match="file, got"):
+        load(str(tmp_path / "x.txt"))
+    np.savez(tmp_path / "x.npz", X=np.eye(2))
+    with pytest.raises(InputError, match="arrays X and y"):
+        load(str(tmp_path / "x.npz"))
+    (tmp_path / "y.npz").write_bytes(b"no archive")
+    with pytest.raises(InputError, match=r"y\.npz"):
+        load(str(tmp_path / "y.npz"))
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,x\n")
+    with pytest.raises(InputError, match="column 'c'"):
+        load(str(path), label_column="c")
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "labels", "name"),
+    [
+        (np.zeros((2, 0)), [0, 0], ("a",), "X"),
+        (np.zeros(2), [0, 0], ("a",), "X"),
+        (np.zeros((2, 1)), [0], ("a",), "y"),
+        (np.zeros((2, 1)), [0, 1], ("a",), "y"),
+        (np.zeros((2, 1)), [0, -1], ("a", "b"), "y"),
+        (np.zeros((2, 1)), [0, 1], ("a", "a"), "labels"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(
+    x: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+    y: list[int],
+    labels: tuple[str, ...],
+    name: str,
+) -> None:
+    """A data set that exists can be replayed."""
+    with pytest.raises(InputError, match=f"^{name}"):
+        Dataset("bad", x.astype(np.float32), np.array(y), labels)

@@ -1,0 +1,52 @@
+"""The errors of the client."""
+
+import pytest
+
+import clients
+from clients.errors import BY_CODE, ApiError, InputError, MisclickError
+
+#: The codes of the HTTP API, with their statuses.
+CODES = {
+    "invalid": 422,
+    "malformed": 400,
+    "unauthorized": 401,
+    "forbidden": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "too_large": 413,
+    "unsupported_media_type": 415,
+    "too_many_requests": 429,
+    "unavailable": 503,
+}
+
+
+def test_every_code_of_the_api_has_its_error() -> None:
+    """No refusal of the service reaches the user as a nameless error."""
+    assert set(BY_CODE) == set(CODES)
+    for code, kind in BY_CODE.items():
+        assert kind.code == code
+        assert issubclass(kind, ApiError)
+        assert f"{CODES[code]}" in str(kind.__doc__)
+
+
+def test_one_except_catches_all() -> None:
+    """Whoever catches MisclickError has every error that the package raises on purpose."""
+    kinds = [
+        value
+        for value in vars(clients).values()
+        if isinstance(value, type) and issubclass(value, Exception)
+    ]
+    assert len(kinds) > len(CODES)
+    assert all(issubclass(kind, MisclickError) for kind in kinds)
+    with pytest.raises(ValueError, match="gamma"):
+        raise InputError("gamma")
+
+
+def test_all_names_every_public_name() -> None:
+    """What a user is meant to import is exported, and what is exported exists."""
+    public = {
+        name
+        for name, value in vars(clients).items()
+        if not name.startswith("_") and getattr(value, "__module__", "").startswith("clients.")
+    }
+    assert public | {"Features", "State"} == set(clients.__all__)
