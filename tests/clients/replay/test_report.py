@@ -1,0 +1,81 @@
+"""Tables, JSON values and pictures of a replay."""
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from rich.console import Console
+
+from clients.replay.datasets import Dataset
+from clients.replay.report import as_json, plot, spaced_rounds, table
+from clients.replay.run import Track
+from clients.replay.stream import ClickStream, Noise
+
+DATA = Dataset("toy", np.zeros((2, 1), dtype=np.float32), np.array([0, 1]), ("a", "b"))
+
+
+def track(n_rounds: int, period: int) -> Track:
+    """Return a record with one error in every `period` rounds."""
+    result = Track(n_rounds)
+    for number in range(n_rounds):
+        result.record(wrong=number % period == 0, wrong_greedy=False)
+    return result
+
+
+def test_the_table_shows_each_learner() -> None:
+    """The numbers that a user reads are the track's."""
+    console = Console(width=100, record=True, quiet=False, file=None)
+    with console.capture() as capture:
+        console.print(table({"one": track(1000, 4), "none": Track(5)}, window=100, title="Test"))
+    text = capture.get()
+    assert "25.0 %" in text
+    assert "last 100 rounds" in text
+    assert next(line for line in text.splitlines() if "none" in line).count("- ") == 3
+
+
+def test_json_is_complete_and_plain() -> None:
+    """A result can be repeated from its JSON: data, seed, noise, options and curves are there."""
+    stream = ClickStream(DATA, horizon=1000, seed=9, noise=Noise(rho_0=(0.1, 0.2), drop=0.5))
+    result = json.loads(
+        json.dumps(as_json(stream, {"one": track(1000, 4)}, window=10, elapsed_s=2.0))
+    )
+    assert result["noise"] == {
+        "rho_0": [0.1, 0.2],
+        "rho_1": [0.0, 0.0],
+        "delay": [0, 0],
+        "shuffle": 0,
+        "drop": 0.5,
+        "duplicate": 0.0,
+    }
+    assert (result["data"], result["seed"], result["horizon"]) == ("toy", 9, 1000)
+    assert result["rounds_per_s"] == 500
+    (learner,) = result["learners"]
+    assert learner["name"] == "one"
+    assert learner["error"] == learner["curve"][-1] == 0.25
+    assert result["curve_rounds"][-1] == 1000
+
+
+@pytest.mark.parametrize("done", [1, 2, 99, 200, 201, 5_000_000])
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_curve_points_are_rounds(done: int, scale: Literal["log", "linear"]) -> None:
+    """The points lie within the replay, ascend, end at its end, and are not too many."""
+    rounds = spaced_rounds(done, scale)
+    assert rounds[-1] == done
+    assert rounds[0] >= 1
+    assert (np.diff(rounds) > 0).all()
+    assert len(rounds) <= 200
+
+
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_the_picture_has_the_curves(tmp_path: Path, scale: Literal["log", "linear"]) -> None:
+    """A PNG is written in which every learner's colour can be seen."""
+    path = tmp_path / "errors.png"
+    tracks = {"one": track(1000, 4), "two": track(1000, 2)}
+    plot({"left": tracks, "right": tracks}, path, title="Test", scale=scale)
+    image = np.rint(imread(path)[..., :3] * 255).astype(int)
+    assert image.shape[1] > image.shape[0] > 500
+    for colour in ((0xD5, 0x5E, 0x00), (0x00, 0x72, 0xB2)):
+        assert (image == colour).all(axis=-1).sum() > 500
