@@ -39,7 +39,8 @@ class Base:
         wait_s = self._retries.wait_s(
             tried, retry_after_s=retry_after_s, uniform=self._random.random()
         )
-        if wait_s is not None:
+        # What was read piece by piece cannot be sent again.
+        if wait_s is not None and isinstance(call.body, bytes):
             return wait_s
         if isinstance(error, ApiError):
             raise error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -35,6 +35,8 @@ JSON = "application/json"
 NDJSON = "application/x-ndjson"
 #: What the service promises to take in one batch.
 MAX_BATCH = 1000
+#: Well below the 24 MiB that the service takes by default, for batches of long instances.
+MAX_BATCH_BYTES = 16 * 2**20
 _NOT_FOUND = 404
 _UNAVAILABLE = 503
 
@@ -45,7 +47,7 @@ class Call(Generic[T]):
 
     method: str
     path: str
-    body: bytes = b""
+    body: bytes | Iterable[bytes] = b""
     content_type: str = JSON
     parse: Callable[[bytes], T]
     #: A retried DELETE may find that its first try did the work.
@@ -152,7 +154,7 @@ def export_log(model: str) -> Call[bytes]:
     return Call(method="GET", path=_path(model, "log"), parse=bytes)
 
 
-def import_log(model: str, log: bytes) -> Call[Model]:
+def import_log(model: str, log: bytes | Iterable[bytes]) -> Call[Model]:
     """POST /v1/models/{model}/import."""
     return Call(
         method="POST",
@@ -300,17 +302,31 @@ def _path(model: str, *rest: str) -> str:
 
 
 def _batches(path: str, items: Sequence[object], answer: type[Any]) -> list[Call[list[Any]]]:
-    """Split `items` into calls of at most `MAX_BATCH`."""
+    """Split `items` into calls that the service takes."""
     decode = _decoder(answer)
     return [
         Call(
             method="POST",
             path=path,
-            body=_encode({"items": items[start : start + MAX_BATCH]}),
+            body=b'{"items":[' + b",".join(pieces) + b"]}",
             parse=lambda body: decode(body).items,
         )
-        for start in range(0, len(items), MAX_BATCH)
+        for pieces in _pieces(map(_encode, items))
     ]
+
+
+def _pieces(encoded: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Split encoded items into lists of at most `MAX_BATCH` items and `MAX_BATCH_BYTES`."""
+    pieces: list[bytes] = []
+    size = 0
+    for item in encoded:
+        if len(pieces) == MAX_BATCH or (pieces and size + len(item) > MAX_BATCH_BYTES):
+            yield pieces
+            pieces, size = [], 0
+        pieces.append(item)
+        size += len(item) + 1
+    if pieces:
+        yield pieces
 
 
 def _instance(instance: Instance, request_id: str) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -152,7 +152,7 @@ class AsyncClient(Base):
         except httpx.TransportError as error:
             raise broken(call, error) from error
 
-    async def import_log(self, model: str, log: bytes) -> Model:
+    async def import_log(self, model: str, log: bytes | Iterable[bytes]) -> Model:
         """Create `model` from what `export_log` gave."""
         return await self._send(_wire.import_log(model, log))
 
@@ -177,8 +177,9 @@ class AsyncClient(Base):
         while True:
             tried += 1
             try:
+                content = call.body if isinstance(call.body, bytes) else _pieces(call.body)
                 response = await self._http.request(
-                    call.method, call.path, content=call.body, headers=call.headers()
+                    call.method, call.path, content=content, headers=call.headers()
                 )
                 return read(call, response, tried)
             except (httpx.TransportError, ApiError) as error:
@@ -186,3 +187,9 @@ class AsyncClient(Base):
 
     async def _send_all(self, calls: list[Call[list[T]]]) -> list[T]:
         return [item for call in calls for item in await self._send(call)]
+
+
+async def _pieces(body: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Let httpx, which asks for it, read an iterable asynchronously."""
+    for piece in body:
+        yield piece

@@ -6,7 +6,7 @@ It is a thin shell: what a call sends and what its answer means is in `clients._
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -228,8 +228,17 @@ class Client(Base):
         except httpx.TransportError as error:
             raise broken(call, error) from error
 
-    def import_log(self, model: str, log: bytes) -> Model:
-        """Create `model` from what `export_log` gave."""
+    def import_log(self, model: str, log: bytes | Iterable[bytes]) -> Model:
+        """Create `model` from what `export_log` gave.
+
+        Pieces (an open file, say) are sent without holding them all, and only once; bytes are
+        sent again after a broken connection.
+
+        Raises
+        ------
+        ConflictError
+            There is another model of this name.
+        """
         return self._send(_wire.import_log(model, log))
 
     def state(self, model: str) -> State:

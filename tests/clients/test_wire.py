@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clients import _wire
+from clients._wire import Call
 from clients.errors import (
     BY_CODE,
     ApiError,
@@ -25,6 +27,12 @@ from clients.types import Dense, Feedback, Field, Instance, ModelSpec, Named, Re
 SPEC = ModelSpec(
     name="ads", learner={"kind": "banditron", "gamma": 0.1}, labels=("a", "b"), features=Dense(3)
 )
+
+
+def sent(call: Call[Any]) -> Any:
+    """Return the JSON body of a call."""
+    assert isinstance(call.body, bytes)
+    return json.loads(call.body)
 
 
 def error_body(code: str) -> bytes:
@@ -64,7 +72,7 @@ def test_a_code_of_a_newer_service_is_still_an_api_error() -> None:
 
 def test_what_is_left_out_is_not_sent() -> None:
     """The service's defaults apply, not the client's."""
-    assert json.loads(_wire.create_model(SPEC).body) == {
+    assert sent(_wire.create_model(SPEC)) == {
         "name": "ads",
         "learner": {"kind": "banditron", "gamma": 0.1},
         "labels": ["a", "b"],
@@ -72,7 +80,7 @@ def test_what_is_left_out_is_not_sent() -> None:
     }
     fields = (Field(name="age", type="number"), Field(name="page", type="category", values=("x",)))
     spec = ModelSpec(name="n", learner={}, labels=("a",), features=Named(fields), window_s=5)
-    assert json.loads(_wire.create_model(spec).body) == {
+    assert sent(_wire.create_model(spec)) == {
         "name": "n",
         "learner": {},
         "labels": ["a"],
@@ -86,7 +94,7 @@ def test_what_is_left_out_is_not_sent() -> None:
         "window_s": 5,
     }
     call = _wire.predict("ads", Instance(x=[1.0]), "r")
-    assert json.loads(call.body) == {"x": [1.0], "request_id": "r"}
+    assert sent(call) == {"x": [1.0], "request_id": "r"}
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), max_size=9))
@@ -94,7 +102,7 @@ def test_features_arrive_exactly(values: list[float]) -> None:
     """A float32 array, its list and what the service parses are the same numbers."""
     array = np.array(values, dtype=np.float32)
     for x in (array, values, tuple(values)):
-        body = json.loads(_wire.predict("ads", Instance(x=x), "r").body)
+        body = sent(_wire.predict("ads", Instance(x=x), "r"))
         assert body["x"] == values
         assert np.array(body["x"], dtype=np.float32).tobytes() == array.tobytes()
 
@@ -120,12 +128,23 @@ def test_batches_are_cut_to_what_the_service_takes(n_items: int) -> None:
     """Every item is sent once, in order, in calls of at most 1,000."""
     items = [Feedback(str(number), 1) for number in range(n_items)]
     calls = _wire.feedback_batch("ads", items)
-    bodies = [json.loads(call.body)["items"] for call in calls]
+    bodies = [sent(call)["items"] for call in calls]
     assert [item["decision_id"] for body in bodies for item in body] == [
         str(number) for number in range(n_items)
     ]
     assert all(0 < len(body) <= 1000 for body in bodies)
     assert len(calls) == -(-n_items // 1000)
+
+
+def test_batches_of_long_instances_are_cut_by_size() -> None:
+    """A thousand instances of 4,096 features are over the service's limit for one body."""
+    x = np.full(4096, 0.1234567890123456)
+    instances = [Instance(x=x)] * 1000
+    calls = _wire.predict_batch("ads", instances, [str(number) for number in range(1000)])
+    bodies = [call.body for call in calls if isinstance(call.body, bytes)]
+    assert all(len(body) <= 16 * 2**20 + 100 for body in bodies)
+    items = [item for body in bodies for item in json.loads(body)["items"]]
+    assert [item["request_id"] for item in items] == [str(number) for number in range(1000)]
 
 
 def test_a_model_name_cannot_leave_its_place_in_the_path() -> None:
