@@ -32,7 +32,8 @@ def check_instance(x: FloatArray, n_features: int) -> None:
     learners.errors.InputError: x[1]: expected a finite number of size at most 1e+06, got nan
     """
     if type(x) is np.ndarray and x.dtype == _FLOAT64 and x.shape == (n_features,):
-        if x.dot(x) < _SURELY_SMALL:
+        # vdot, because dot would warn of an overflow that is no news here.
+        if np.vdot(x, x) < _SURELY_SMALL:
             return
         _check_values(x)
     else:

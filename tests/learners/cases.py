@@ -1,0 +1,23 @@
+"""Every learner in every variant, for the tests that run over all of them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from learners import create
+from learners.checks import LearnerFactory
+
+#: Options that show what a learner does: exploration is seen, no option is at its neutral value.
+CASES: dict[str, LearnerFactory] = {
+    "perceptron": partial(create, "perceptron"),
+    "banditron": partial(create, "banditron", gamma=0.2),
+    "rcnbf": partial(create, "rcnbf", gamma=0.2, rho_0=0.1, rho_1=0.2),
+    "rcine": partial(create, "rcine", gamma=0.2),
+    "bpa-hard": partial(create, "bpa", gamma=0.2),
+    "bpa-I": partial(create, "bpa", gamma=0.2, variant="I", aggressiveness=0.3),
+    "bpa-II": partial(create, "bpa", gamma=0.2, variant="II", aggressiveness=0.5),
+    "soba-diagonal": partial(create, "soba", gamma=0.2, a=2.0),
+    "soba-full": partial(create, "soba", gamma=0.2, a=2.0, matrix="full"),
+    "confidit-diagonal": partial(create, "confidit", alpha=0.5, eta=2.0),
+    "confidit-full": partial(create, "confidit", alpha=0.5, eta=2.0, matrix="full"),
+}

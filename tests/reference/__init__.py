@@ -1,0 +1,1 @@
+"""Slow, plain twins of fast code: what the tests compare it with."""
