@@ -23,6 +23,7 @@ from clients.errors import (
 from clients.recommender import Recommendation, Recommender
 from clients.retries import Retries
 from clients.types import (
+    Check,
     Counters,
     Decision,
     Dense,
@@ -44,6 +45,7 @@ from clients.types import (
 __all__ = [
     "ApiError",
     "AsyncClient",
+    "Check",
     "Client",
     "ConflictError",
     "Counters",

@@ -39,8 +39,7 @@ class Base:
         wait_s = self._retries.wait_s(
             tried, retry_after_s=retry_after_s, uniform=self._random.random()
         )
-        # What was read piece by piece cannot be sent again.
-        if wait_s is not None and isinstance(call.body, bytes):
+        if wait_s is not None and call.repeatable:
             return wait_s
         if isinstance(error, ApiError):
             raise error

@@ -50,6 +50,8 @@ class Call(Generic[T]):
     body: bytes | Iterable[bytes] = b""
     content_type: str = JSON
     parse: Callable[[bytes], T]
+    #: Whether a second one changes nothing that the first one did.
+    repeatable: bool = True
     #: A retried DELETE may find that its first try did the work.
     gone_is_done: bool = False
     #: A readiness check answers 503 to say no: that is its answer.
@@ -162,6 +164,7 @@ def import_log(model: str, log: bytes | Iterable[bytes]) -> Call[Model]:
         body=log,
         content_type=NDJSON,
         parse=_decoder(Model),
+        repeatable=False,
     )
 
 
@@ -172,7 +175,7 @@ def state(model: str) -> Call[State]:
 
 def ready() -> Call[Readiness]:
     """GET /readyz."""
-    return Call(method="GET", path="/readyz", parse=_readiness, refusal_is_answer=True)
+    return Call(method="GET", path="/readyz", parse=_decoder(Readiness), refusal_is_answer=True)
 
 
 def live() -> Call[None]:
@@ -273,14 +276,6 @@ _seq = _decoder(_Seq)
 
 def _nothing(body: bytes) -> None:
     """Accept the empty body of a 204 (and that of the 404 which says the same)."""
-
-
-def _readiness(body: bytes) -> Readiness:
-    """Read the answer of `/readyz`: the service is not ready if it is an error."""
-    try:
-        return Readiness(ready=False, reason=_error_body.decode(body).error.message)
-    except msgspec.DecodeError:
-        return Readiness(ready=True)
 
 
 def _state(body: bytes) -> State:

@@ -36,9 +36,9 @@ T = TypeVar("T")
 class Client(Base):
     """Everything that the service can do, for code without asyncio. Safe to share by threads.
 
-    A call is tried again after a broken connection, a timeout, 429 and 503. That applies
-    nothing twice: predict and learn carry a request id (made up where none is given), and a
-    decision takes one feedback.
+    A call (but an import or export) is tried again after a broken connection, a timeout, 429
+    and 503. That applies nothing twice: predict and learn carry a request id (made up where
+    none is given), and a decision takes one feedback.
 
     Parameters
     ----------
@@ -231,8 +231,8 @@ class Client(Base):
     def import_log(self, model: str, log: bytes | Iterable[bytes]) -> Model:
         """Create `model` from what `export_log` gave.
 
-        Pieces (an open file, say) are sent without holding them all, and only once; bytes are
-        sent again after a broken connection.
+        Pieces (an open file, say) are sent without holding them all. It is not tried again: a
+        second import would find the model of the first.
 
         Raises
         ------

@@ -68,7 +68,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     on_expiry
         What silence means when they are over: `"ignore"`, or `"no_click"` (feedback 0).
     max_pending
-        How many decisions may wait; over it, predict is refused with 429.
+        How many decisions may wait for feedback; over it, predict is refused.
     seed
         Seed of the draws.
     log_keep
@@ -208,7 +208,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     seq
         Up to which event of the log the learner had learned.
     expires_at_ms
-        When the wait for feedback ends, milliseconds since 1970.
+        When the wait for feedback ends, milliseconds since 1970; None where the model's
+        learner takes no feedback.
     """
 
     decision_id: str
@@ -216,7 +217,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     greedy: str
     propensity: float
     seq: int
-    expires_at_ms: int
+    expires_at_ms: int | None
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,6 +240,14 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     feedback: int | None = None
 
 
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One check of readiness, and why it says what it says."""
+
+    name: str
+    ok: bool
+    why: str
+
+
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the service can work.
 
@@ -246,9 +255,12 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     ready
         True where every check passes.
-    reason
-        What fails, by name; empty where nothing does.
+    failing
+        Name of the first check that fails; None where none does.
+    checks
+        All of them.
     """
 
     ready: bool
-    reason: str = ""
+    failing: str | None
+    checks: tuple[Check, ...]

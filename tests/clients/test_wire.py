@@ -22,7 +22,7 @@ from clients.errors import (
     ProtocolError,
     UnavailableError,
 )
-from clients.types import Dense, Feedback, Field, Instance, ModelSpec, Named, Readiness
+from clients.types import Check, Dense, Feedback, Field, Instance, ModelSpec, Named
 
 SPEC = ModelSpec(
     name="ads", learner={"kind": "banditron", "gamma": 0.1}, labels=("a", "b"), features=Dense(3)
@@ -166,10 +166,11 @@ def test_a_repeated_delete_is_done_when_the_model_is_gone() -> None:
 
 def test_not_being_ready_is_an_answer() -> None:
     """Asking for readiness tells the failing check instead of trying again."""
-    call = _wire.ready()
-    assert call.read(503, error_body("unavailable"), None, 1) == Readiness(
-        ready=False, reason="x[3]: expected"
-    )
+    checks = [{"name": "redis", "ok": False, "why": "it does not answer"}]
+    body = json.dumps({"ready": False, "failing": "redis", "checks": checks}).encode()
+    answer = _wire.ready().read(503, body, "1", 1)
+    assert (answer.ready, answer.failing) == (False, "redis")
+    assert answer.checks == (Check(name="redis", ok=False, why="it does not answer"),)
     with pytest.raises(UnavailableError):
         _wire.metrics().read(503, error_body("unavailable"), None, 1)
 
