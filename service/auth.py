@@ -1,0 +1,114 @@
+"""Who may do what: API keys with a tenant and scopes; only their SHA-256 is ever stored."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+
+from service.errors import Forbidden, Unauthorized
+from service.spec import MODEL_NAME, Strict
+
+DEFAULT_TENANT = "default"
+#: 256 bits: nobody guesses one, so a plain hash of it is safe to store.
+KEY_BYTES = 32
+#: Keys that one file may hold.
+MAX_KEYS = 10_000
+
+
+class Scope(StrEnum):
+    """What a key may do; admin includes the rest."""
+
+    PREDICT = "predict"
+    FEEDBACK = "feedback"
+    ADMIN = "admin"
+
+
+class ApiKey(Strict):
+    """One line of the keys file."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    tenant: Annotated[str, StringConstraints(pattern=MODEL_NAME)]
+    scopes: list[Annotated[Scope, Field(strict=False)]] = Field(min_length=1)
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Caller:
+    """Who is calling: the tenant, and what the key allows."""
+
+    __slots__ = ("scopes", "tenant")
+
+    def __init__(self, tenant: str, scopes: Iterable[Scope]) -> None:
+        self.tenant = tenant
+        self.scopes = frozenset(scopes)
+
+    def require(self, scope: Scope) -> None:
+        """Raise Forbidden unless the key has the scope."""
+        if scope not in self.scopes and Scope.ADMIN not in self.scopes:
+            raise Forbidden(f"the API key lacks the scope {scope.value!r}")
+
+    def key_of(self, model: str) -> str:
+        """Return the key of the tenant's model of this name."""
+        return f"{self.tenant}/{model}"
+
+
+class Keys:
+    """The keys that are known; without any, everybody is the default tenant's admin.
+
+    That is why a service without keys listens on loopback only.
+    """
+
+    def __init__(self, keys: Iterable[ApiKey] | None) -> None:
+        self._anybody = Caller(DEFAULT_TENANT, Scope) if keys is None else None
+        self._callers: Mapping[bytes, Caller] = {
+            bytes.fromhex(key.sha256): Caller(key.tenant, key.scopes) for key in keys or ()
+        }
+
+    @classmethod
+    def load(cls, path: Path | None) -> Keys:
+        """Read the keys file; ValueError says what is wrong with it, never what is in it."""
+        if path is None:
+            return cls(None)
+        try:
+            keys = _KEYS_FILE.validate_json(path.read_bytes())
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"keys file {path}: {where}: {first['msg']}") from None
+        if not 0 < len(keys) <= MAX_KEYS:
+            raise ValueError(f"keys file {path}: expected 1 to {MAX_KEYS} keys, got {len(keys)}")
+        return cls(keys)
+
+    @property
+    def open(self) -> bool:
+        """Whether no key is asked for."""
+        return self._anybody is not None
+
+    def caller(self, authorization: str | None) -> Caller:
+        """Return who presents this Authorization header, or raise Unauthorized."""
+        if self._anybody is not None:
+            return self._anybody
+        if authorization is None:
+            raise Unauthorized("an API key is needed: Authorization: Bearer <key>")
+        scheme, _, key = authorization.partition(" ")
+        # Looking a hash up tells nothing about the key by its timing.
+        caller = self._callers.get(sha256(key.strip().encode("utf-8", "replace")).digest())
+        if scheme.lower() != "bearer" or caller is None:
+            raise Unauthorized("the API key is not known")
+        return caller
+
+
+_KEYS_FILE = TypeAdapter(list[ApiKey])
+
+
+def new_key(name: str, tenant: str, scopes: list[Scope]) -> tuple[str, str]:
+    """Return a fresh key, to be shown once, and its JSON line for the keys file."""
+    key = secrets.token_urlsafe(KEY_BYTES)
+    entry = ApiKey(name=name, tenant=tenant, scopes=scopes, sha256=sha256(key.encode()).hexdigest())
+    return key, json.dumps(entry.model_dump(mode="json"))

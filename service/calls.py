@@ -1,0 +1,189 @@
+"""What each data call does, from body to answer; the routes only carry bytes.
+
+Nothing here knows HTTP: the FastAPI routes and the shortcut of the two hot calls run the same
+code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from service import wire
+from service.errors import Conflict, Invalid, NotFound, TooLarge
+from service.events import Example
+from service.host import Host
+from service.replica import Ask, Decided, Replica
+from service.store import Verdict
+from service.wire import DecisionOut, Receipt
+
+_INSTANCE = wire.parser(wire.Instance)
+_INSTANCES = wire.parser(wire.Instances)
+_FEEDBACK = wire.parser(wire.FeedbackIn)
+_FEEDBACKS = wire.parser(wire.Feedbacks)
+_EXAMPLE = wire.parser(wire.ExampleIn)
+_EXAMPLES = wire.parser(wire.Examples)
+
+
+class Calls:
+    """The data calls on the models of one host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._max_items = host.settings.max_batch_items
+
+    # -- one ------------------------------------------------------------------------------
+    async def predict(self, key: str, body: bytes) -> bytes:
+        """Answer one instance with a decision."""
+        instance: wire.Instance = _INSTANCE.parse(body)
+
+        async def act(replica: Replica) -> bytes:
+            if instance.min_seq is not None:
+                await _wait_for(replica, instance.min_seq)
+            x = replica.fold.encoder.encode(instance.x)
+            decided = await replica.predict(_ask(replica, x, instance, "allowed"))
+            return wire.encode(_decision_out(replica, decided))
+
+        return await self._host.use(key, act)
+
+    async def feedback(self, key: str, body: bytes) -> bytes:
+        """Admit one feedback."""
+        item: wire.FeedbackIn = _FEEDBACK.parse(body)
+
+        async def act(replica: Replica) -> bytes:
+            _check_takes_feedback(replica)
+            verdict = await replica.feedback(item.decision_id, item.feedback)
+            return wire.encode(_receipt_or_refusal(verdict))
+
+        return await self._host.use(key, act)
+
+    async def learn(self, key: str, body: bytes) -> bytes:
+        """Learn from one example."""
+        item: wire.ExampleIn = _EXAMPLE.parse(body)
+
+        async def act(replica: Replica) -> bytes:
+            example = _examples(replica, [item], single=True)[0]
+            verdict = await replica.learn(example, item.request_id)
+            return wire.encode(_receipt_or_refusal(verdict))
+
+        return await self._host.use(key, act)
+
+    # -- many -----------------------------------------------------------------------------
+    async def predict_batch(self, key: str, body: bytes, *, lines: bool) -> bytes:
+        """Answer each instance with a decision; all of them or, if one is wrong, none."""
+        items: list[wire.Instance] = await self._items(_INSTANCE, _INSTANCES, body, lines)
+
+        async def act(replica: Replica) -> bytes:
+            min_seq = max((item.min_seq or 0 for item in items), default=0)
+            await _wait_for(replica, min_seq)
+            xs = replica.fold.encoder.encode_many([item.x for item in items])
+            asks = [
+                _ask(replica, x, item, f"items[{i}].allowed")
+                for i, (x, item) in enumerate(zip(xs, items, strict=True))
+            ]
+            decided = await replica.predict_many(asks, xs)
+            return _batch_out([_decision_out(replica, d) for d in decided], wire.Decisions, lines)
+
+        return await self._host.use(key, act)
+
+    async def feedback_batch(self, key: str, body: bytes, *, lines: bool) -> bytes:
+        """Admit each feedback; every item has its own receipt."""
+        items: list[wire.FeedbackIn] = await self._items(_FEEDBACK, _FEEDBACKS, body, lines)
+
+        async def act(replica: Replica) -> bytes:
+            _check_takes_feedback(replica)
+            pairs = [(item.decision_id, int(item.feedback)) for item in items]
+            return _receipts_out(await replica.feedback_many(pairs), lines)
+
+        return await self._host.use(key, act)
+
+    async def learn_batch(self, key: str, body: bytes, *, lines: bool) -> bytes:
+        """Learn from each example; all of them or, if one is wrong, none."""
+        items: list[wire.ExampleIn] = await self._items(_EXAMPLE, _EXAMPLES, body, lines)
+
+        async def act(replica: Replica) -> bytes:
+            examples = _examples(replica, items, single=False)
+            pairs = [(e, item.request_id) for e, item in zip(examples, items, strict=True)]
+            return _receipts_out(await replica.learn_many(pairs), lines)
+
+        return await self._host.use(key, act)
+
+    async def _items(
+        self, one: wire.Parser, many: wire.Parser, body: bytes, lines: bool
+    ) -> list[Any]:
+        items = one.parse_lines(body) if lines else many.parse(body).items
+        if not items:
+            raise Invalid.of("items", "at least one item", "none")
+        if len(items) > self._max_items:
+            raise TooLarge(f"items: expected at most {self._max_items}, got {len(items)}")
+        # Parsing a large batch took a while; whoever waits comes first.
+        await asyncio.sleep(0)
+        return items
+
+
+def _ask(replica: Replica, x: Any, instance: wire.Instance, where: str) -> Ask:
+    allowed = instance.allowed
+    codes = None if allowed is None else replica.fold.allowed_codes(allowed, where)
+    return Ask(x, instance.request_id, codes)
+
+
+async def _wait_for(replica: Replica, min_seq: int) -> None:
+    if replica.fold.seq < min_seq:
+        await replica.catch_up()
+        if replica.fold.seq < min_seq:
+            raise Conflict(f"min_seq: the log ends at event {replica.fold.seq}, before {min_seq}")
+
+
+def _check_takes_feedback(replica: Replica) -> None:
+    if not replica.takes_feedback:
+        raise Invalid.of("model", "a learner that takes feedback", replica.spec.learner.kind)
+
+
+def _examples(replica: Replica, items: Sequence[wire.ExampleIn], *, single: bool) -> list[Example]:
+    fold = replica.fold
+    if not fold.learner.takes_labels:
+        raise Invalid.of("model", "a learner that takes labels", replica.spec.learner.kind)
+    for i, item in enumerate(items):
+        if item.label not in fold.codes:
+            where = "label" if single else f"items[{i}].label"
+            raise Invalid.of(where, "a label of the model", item.label)
+    if single:
+        rows = [fold.encoder.encode(items[0].x)]
+    else:
+        rows = list(fold.encoder.encode_many([item.x for item in items]))
+    return [Example(fold.codes[item.label], x) for x, item in zip(rows, items, strict=True)]
+
+
+def _decision_out(replica: Replica, decided: Decided) -> DecisionOut:
+    decision, labels = decided.decision, replica.fold.labels
+    return DecisionOut(
+        decided.decision_id,
+        labels[decision.label],
+        labels[decision.greedy],
+        decision.propensity,
+        decision.seq,
+        decision.issued_ms + replica.address.window_ms if decided.decision_id else None,
+    )
+
+
+def _receipt(verdict: Verdict) -> Receipt:
+    return Receipt(verdict.status, verdict.seq, verdict.feedback)  # type: ignore[arg-type]
+
+
+def _receipt_or_refusal(verdict: Verdict) -> Receipt:
+    if verdict.status == "conflict":
+        if verdict.feedback is None:
+            raise Conflict("request_id: it was used before with another example")
+        raise Conflict(f"decision_id: its feedback is {verdict.feedback} already")
+    if verdict.status == "unknown":
+        raise NotFound("decision_id: this model has made no such decision")
+    return _receipt(verdict)
+
+
+def _receipts_out(verdicts: Sequence[Verdict], lines: bool) -> bytes:
+    return _batch_out([_receipt(verdict) for verdict in verdicts], wire.Receipts, lines)
+
+
+def _batch_out(items: list[Any], whole: type[Any], lines: bool) -> bytes:
+    return wire.encode_lines(items) if lines else wire.encode(whole(items))

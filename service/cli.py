@@ -1,0 +1,40 @@
+"""The command `misclick`: only the module of the command that runs is imported."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+#: A serving process must not carry what replays and plots need.
+COMMANDS = {
+    "serve": ("service.serve_command", "run the service"),
+    "replay": ("service.replay_command", "replay a data set as a noisy click stream"),
+    "demo": ("service.demo_command", "show the whole loop on real data in a minute or two"),
+    "key": ("service.key_command", "make an API key"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return the exit status."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="misclick",
+        description="Online learning that survives misclicks.",
+        epilog="misclick COMMAND --help says more of a command.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    asked = given[0] if given else None
+    for name, (module, what) in COMMANDS.items():
+        if name == asked:
+            import_module(module).add_parser(commands)
+        else:
+            commands.add_parser(name, help=what)
+    args = parser.parse_args(given)
+    status: int = args.run(args)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""Named arrays and scalars as bytes, the same bytes for the same state; no pickle.
+
+::
+
+    bytes = b"MCS1" | header length 4 (little endian) | header | arrays, one after the other
+
+The header is JSON with sorted names: of each value its scalar, or dtype and shape.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from learners.base import State, StateValue
+
+MAGIC = b"MCS1"
+#: What an array may hold: fixed-width little-endian numbers and booleans.
+DTYPES = frozenset({"<f8", "<f4", "<i8", "<i4", "<i2", "<u8", "<u4", "<u2", "|u1", "|i1", "|b1"})
+
+
+class CodecError(ValueError):
+    """The bytes are no state that `encode_state` wrote."""
+
+
+def encode_state(state: Mapping[str, StateValue]) -> bytes:
+    """Return the canonical bytes of a state.
+
+    Examples
+    --------
+    >>> blob = encode_state({"w": np.arange(3.0), "n": 2})
+    >>> decode_state(blob)["w"]
+    array([0., 1., 2.])
+    """
+    header: dict[str, Any] = {}
+    chunks: list[bytes] = []
+    for name in sorted(state):
+        value = state[name]
+        if isinstance(value, np.ndarray):
+            array = np.ascontiguousarray(value)
+            array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            if array.dtype.str not in DTYPES:
+                raise CodecError(f"{name}: an array of {array.dtype} cannot be stored")
+            header[name] = {"dtype": array.dtype.str, "shape": list(value.shape)}
+            chunks.append(array.tobytes())
+        else:
+            header[name] = {"value": value}
+    text = msgspec.json.encode(header)
+    return b"".join([MAGIC, len(text).to_bytes(4, "little"), text, *chunks])
+
+
+def decode_state(blob: bytes) -> State:
+    """Return the state in `blob`; raise CodecError if it is damaged."""
+    try:
+        return _decode(blob)
+    except (ValueError, KeyError, TypeError, msgspec.DecodeError) as error:
+        raise CodecError(f"not a saved state: {error}") from error
+
+
+def _decode(blob: bytes) -> State:
+    if blob[:4] != MAGIC:
+        raise CodecError("it does not start with MCS1")
+    start = 8 + int.from_bytes(blob[4:8], "little")
+    header = msgspec.json.decode(blob[8:start], type=dict[str, dict[str, Any]])
+    state: State = {}
+    for name, entry in header.items():
+        if "value" in entry:
+            state[name] = entry["value"]
+            continue
+        if entry["dtype"] not in DTYPES:
+            raise CodecError(f"{name}: unknown dtype {entry['dtype']!r}")
+        shape = tuple(int(side) for side in entry["shape"])
+        dtype = np.dtype(entry["dtype"])
+        count = int(np.prod(shape, dtype=np.int64))
+        end = start + count * dtype.itemsize
+        if end > len(blob):
+            raise CodecError(f"{name}: the bytes end within it")
+        array = np.frombuffer(blob, dtype=dtype, count=count, offset=start)
+        state[name] = array.reshape(shape).copy()
+        start = end
+    if start != len(blob):
+        raise CodecError(f"{len(blob) - start} bytes too many")
+    return state
+
+
+def state_digest(blob: bytes) -> str:
+    """Return the SHA-256 of an encoded state, in hex."""
+    return sha256(blob).hexdigest()
+
+
+def state_to_npz(state: Mapping[str, StateValue]) -> bytes:
+    """Return the state as an .npz that `numpy.load(..., allow_pickle=False)` reads."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **{name: np.asarray(state[name]) for name in state})
+    return buffer.getvalue()

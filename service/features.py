@@ -1,0 +1,216 @@
+"""From the instance as it came to a row of float32: the only form that is logged.
+
+Encoding is a function of the spec alone. Whatever is wrong with a feature is said with its
+name; nothing is coerced, filled in or dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.errors import Detail, Invalid, shorten
+from service.spec import DenseFeatures, HashedFeatures, ModelSpec, NamedFeatures, NumberField
+
+Row: TypeAlias = NDArray[np.float32]
+Rows: TypeAlias = NDArray[np.float32]
+Value: TypeAlias = float | str
+Instance: TypeAlias = Sequence[float] | Mapping[str, Value]
+
+#: Largest magnitude of a feature: beyond it sums of products lose what the others say.
+MAX_VALUE = 1e6
+#: Named features that one hashed instance may carry.
+MAX_HASHED = 4096
+#: Details named in one error; the first few say it all.
+MAX_DETAILS = 10
+
+A_NUMBER = f"a finite number within {MAX_VALUE:g} of 0"
+
+
+class Encoder(Protocol):
+    """Turns instances into rows of `size` float32."""
+
+    size: int
+
+    def encode(self, instance: Instance, where: str = "x") -> Row:
+        """Return the instance's row, or raise `Invalid` naming what is wrong under `where`."""
+
+    def encode_many(self, instances: Sequence[Instance]) -> Rows:
+        """Return one row an instance; errors are named `items[i].x...`."""
+
+
+def make_encoder(spec: ModelSpec) -> Encoder:
+    """Return the encoder of a spec's features."""
+    features = spec.features
+    if isinstance(features, DenseFeatures):
+        return DenseEncoder(features.size)
+    if isinstance(features, NamedFeatures):
+        return NamedEncoder(features)
+    return HashedEncoder(features)
+
+
+class DenseEncoder:
+    """A list of `size` numbers."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def encode(self, instance: Instance, where: str = "x") -> Row:
+        """Return the list as a row."""
+        self._check_length(instance, where)
+        wide = np.array(instance, dtype=np.float64)
+        if not _all_usable(wide):
+            raise _name_unusable(wide[np.newaxis], [where])
+        return wide.astype(np.float32)
+
+    def encode_many(self, instances: Sequence[Instance]) -> Rows:
+        """Return the lists as rows, converted in one go."""
+        for i, instance in enumerate(instances):
+            if isinstance(instance, Mapping) or len(instance) != self.size:
+                self._check_length(instance, f"items[{i}].x")
+        wide = np.array(instances, dtype=np.float64).reshape(len(instances), self.size)
+        if not _all_usable(wide):
+            raise _name_unusable(wide, [f"items[{i}].x" for i in range(len(instances))])
+        return wide.astype(np.float32)
+
+    def _check_length(self, instance: Instance, where: str) -> None:
+        if isinstance(instance, Mapping):
+            raise Invalid.of(where, f"a list of {self.size} numbers", "named features")
+        if len(instance) != self.size:
+            raise Invalid.of(where, f"a list of {self.size} numbers", f"{len(instance)} numbers")
+
+
+class NamedEncoder:
+    """Declared numbers and categories, every one of them present."""
+
+    def __init__(self, features: NamedFeatures) -> None:
+        self._numbers: dict[str, int] = {}
+        self._categories: dict[str, dict[str, int]] = {}
+        column = 0
+        for field in features.fields:
+            if isinstance(field, NumberField):
+                self._numbers[field.name] = column
+                column += 1
+            else:
+                values = {value: column + i for i, value in enumerate(field.values)}
+                self._categories[field.name] = values
+                column += len(values)
+        self.size = column
+
+    def encode(self, instance: Instance, where: str = "x") -> Row:
+        """Return numbers as they are and categories one-hot."""
+        if not isinstance(instance, Mapping):
+            raise Invalid.of(where, "named features", "a list")
+        details = self._missing_and_unknown(instance, where)
+        row = np.zeros(self.size, dtype=np.float32)
+        for name, column in self._numbers.items():
+            value = instance.get(name, 0.0)
+            if _is_usable(value):
+                row[column] = value
+            else:
+                details.append(Detail(f"{where}.{shorten(name)}", A_NUMBER, shorten(value)))
+        for name, columns in self._categories.items():
+            given = instance.get(name)
+            if isinstance(given, str) and given in columns:
+                row[columns[given]] = 1.0
+            elif given is not None:
+                known = shorten(", ".join(columns))
+                details.append(
+                    Detail(f"{where}.{shorten(name)}", f"one of {known}", shorten(given))
+                )
+        _raise_details(details)
+        return row
+
+    def encode_many(self, instances: Sequence[Instance]) -> Rows:
+        """Return one row an instance."""
+        return _encode_each(self, instances)
+
+    def _missing_and_unknown(self, instance: Mapping[str, Value], where: str) -> list[Detail]:
+        declared = self._numbers.keys() | self._categories.keys()
+        missing = [
+            Detail(f"{where}.{shorten(name)}", "a value", "nothing")
+            for name in sorted(declared - instance.keys())
+        ]
+        unknown = [
+            Detail(f"{where}.{shorten(name)}", "a declared feature", shorten(instance[name]))
+            for name in sorted(instance.keys() - declared)
+        ]
+        return missing + unknown
+
+
+class HashedEncoder:
+    """Any names: a number adds to its name's column, a string 1 to the column of `name=value`."""
+
+    def __init__(self, features: HashedFeatures) -> None:
+        self.size = features.size
+
+    def encode(self, instance: Instance, where: str = "x") -> Row:
+        """Return the hashed row; the sign of a column comes from the hash too."""
+        if not isinstance(instance, Mapping):
+            raise Invalid.of(where, "named features", "a list")
+        if len(instance) > MAX_HASHED:
+            raise Invalid.of(where, f"at most {MAX_HASHED} features", f"{len(instance)}")
+        details: list[Detail] = []
+        wide = np.zeros(self.size, dtype=np.float64)
+        # Sorted, so that colliding features add up in one order whatever order they came in.
+        for name in sorted(instance):
+            value = instance[name]
+            if isinstance(value, str):
+                self._add(wide, f"{name}={value}", 1.0)
+            elif _is_usable(value):
+                self._add(wide, name, value)
+            else:
+                details.append(Detail(f"{where}.{shorten(name)}", A_NUMBER, shorten(value)))
+        _raise_details(details)
+        return wide.astype(np.float32)
+
+    def encode_many(self, instances: Sequence[Instance]) -> Rows:
+        """Return one row an instance."""
+        return _encode_each(self, instances)
+
+    def _add(self, row: NDArray[np.float64], key: str, value: float) -> None:
+        digest = int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "little")
+        row[(digest >> 1) % self.size] += value if digest & 1 else -value
+
+
+def _is_usable(value: object) -> bool:
+    return (
+        isinstance(value, float | int)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and abs(value) <= MAX_VALUE
+    )
+
+
+def _all_usable(wide: NDArray[np.float64]) -> bool:
+    if not wide.size:
+        return True
+    # NaN fails both comparisons.
+    return bool(wide.max() <= MAX_VALUE and wide.min() >= -MAX_VALUE)
+
+
+def _name_unusable(wide: NDArray[np.float64], wheres: Sequence[str]) -> Invalid:
+    bad = np.argwhere(~(np.abs(wide) <= MAX_VALUE))[:MAX_DETAILS]
+    details = [
+        Detail(f"{wheres[row]}[{column}]", A_NUMBER, repr(float(wide[row, column])))
+        for row, column in bad.tolist()
+    ]
+    return Invalid("; ".join(map(str, details)), tuple(details))
+
+
+def _raise_details(details: list[Detail]) -> None:
+    if details:
+        first = tuple(details[:MAX_DETAILS])
+        raise Invalid("; ".join(map(str, first)), first)
+
+
+def _encode_each(encoder: Encoder, instances: Sequence[Instance]) -> Rows:
+    rows = np.empty((len(instances), encoder.size), dtype=np.float32)
+    for i, instance in enumerate(instances):
+        rows[i] = encoder.encode(instance, f"items[{i}].x")
+    return rows

@@ -1,0 +1,127 @@
+"""`misclick serve`: the embedded Valkey if wanted, and the workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from service.auth import Keys
+from service.embedded import EmbeddedValkey
+from service.logs import configure
+from service.metrics import SHARED_FOLDER
+from service.settings import ENV_PREFIX, Settings
+
+#: Seconds that requests under way get to end when the service is stopped.
+DRAIN_S = 10
+#: Seconds that an idle connection is kept.
+KEEP_ALIVE_S = 30
+
+
+class Refused(Exception):
+    """The settings do not allow the service to start; the message says why."""
+
+
+def serve(settings: Settings) -> None:
+    """Run the service until it is told to stop.
+
+    Raises
+    ------
+    Refused
+        Without API keys on an address that others can reach, or with a bad keys file.
+    DataFolderInUse
+        When another service runs on the data folder.
+    """
+    check(settings)
+    export_to_workers(settings)
+    configure(settings.log_level)
+    with _embedded(settings), _shared_metrics(settings):
+        listener = _listen(settings)
+        print(f"misclick listens on http://{settings.host}:{listener.getsockname()[1]}", flush=True)
+        config = uvicorn.Config(
+            "service.worker:app",
+            factory=True,
+            workers=settings.workers,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=DRAIN_S,
+        )
+        _run(config, listener)
+
+
+def check(settings: Settings) -> None:
+    """Raise Refused if these settings would be unsafe."""
+    if settings.keys_file is None and not settings.loopback:
+        raise Refused(
+            f"host is {settings.host!r}, which others can reach, and there are no API keys: "
+            "set keys_file (see `misclick key`), or listen on 127.0.0.1"
+        )
+    try:
+        Keys.load(settings.keys_file)
+    except (OSError, ValueError) as error:
+        raise Refused(str(error)) from error
+
+
+def export_to_workers(settings: Settings) -> None:
+    """Put the settings where worker processes read them."""
+    for name in Settings.model_fields:
+        value = getattr(settings, name)
+        if value is not None:
+            secret = getattr(value, "get_secret_value", None)
+            os.environ[f"{ENV_PREFIX}{name.upper()}"] = str(secret() if secret else value)
+
+
+def _run(config: uvicorn.Config, listener: socket.socket) -> None:
+    if config.workers > 1:
+        Multiprocess(config, sockets=[listener]).run()
+    else:
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise Refused(f"cannot listen on {settings.host}:{settings.port}: {error}") from error
+    listener.listen(2048)
+    listener.set_inheritable(True)
+    return listener
+
+
+@contextlib.contextmanager
+def _embedded(settings: Settings) -> Iterator[None]:
+    if not settings.embedded:
+        yield
+        return
+    valkey = EmbeddedValkey(settings.data_dir)
+    try:
+        valkey.start()
+        yield
+    finally:
+        valkey.stop()
+
+
+@contextlib.contextmanager
+def _shared_metrics(settings: Settings) -> Iterator[None]:
+    if settings.workers == 1:
+        yield
+        return
+    folder = tempfile.mkdtemp(prefix="misclick-metrics-")
+    os.environ[SHARED_FOLDER] = folder
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

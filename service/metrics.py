@@ -1,0 +1,114 @@
+"""What Prometheus may ask: requests of every worker, rounds of every model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from service.replica import Replica
+from service.store import COUNTERS, Meta
+
+#: Set by `misclick serve` before the workers start: where they share their counts.
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+#: Seconds; a call takes 1 to 20 ms, and one that waits for Redis up to the timeout.
+BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class RequestMetrics:
+    """Counts and times the requests of one worker, by route."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "misclick_requests",
+            "Requests answered.",
+            ("route", "method", "status"),
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "misclick_request_duration_seconds",
+            "Time from a request's first byte to its answer.",
+            ("route",),
+            buckets=BUCKETS_S,
+            registry=self.registry,
+        )
+        self.active = Gauge(
+            "misclick_active_requests",
+            "Requests being answered now.",
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
+
+    def observe(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count one answered request."""
+        self._requests.labels(route, method, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def render(self, models: Iterable[tuple[str, Meta, int]], replicas: Iterable[Replica]) -> bytes:
+        """Return everything in the text format."""
+        requests = self.registry
+        if SHARED_FOLDER in os.environ:
+            requests = CollectorRegistry()
+            MultiProcessCollector(requests)  # type: ignore[no-untyped-call]
+        of_models = CollectorRegistry()
+        of_models.register(_ModelCollector(models, replicas))
+        return generate_latest(requests) + generate_latest(of_models)
+
+
+class _ModelCollector(Collector):
+    """The models' counters as Redis has them, and this worker's copies."""
+
+    def __init__(
+        self, models: Iterable[tuple[str, Meta, int]], replicas: Iterable[Replica]
+    ) -> None:
+        self._models = list(models)
+        self._replicas = list(replicas)
+
+    def collect(self) -> Iterator[Metric]:
+        for name in COUNTERS:
+            family = CounterMetricFamily(
+                f"misclick_{name}", f"The model's {name} so far.", labels=["model"]
+            )
+            for model, meta, _ in self._models:
+                family.add_metric([model], meta.counters[name])
+            yield family
+        yield self._gauge("pending", "Decisions that wait for feedback.", self._pending())
+        yield self._gauge("seq", "Events in the log.", self._seqs())
+        yield self._gauge("folded_seq", "Events this worker has folded.", self._folded())
+        yield self._gauge("snapshot_seq", "Events in the newest snapshot known.", self._snaps())
+        yield self._gauge("rejected", "Events that the learner refused.", self._rejected())
+        rewinds = CounterMetricFamily(
+            "misclick_rewinds",
+            "Times this worker found that Redis had lost acknowledged events.",
+            labels=["model"],
+        )
+        for replica in self._replicas:
+            rewinds.add_metric([replica.spec.name], replica.rewinds)
+        yield rewinds
+
+    def _pending(self) -> list[tuple[str, int]]:
+        return [(model, pending) for model, _, pending in self._models]
+
+    def _seqs(self) -> list[tuple[str, int]]:
+        return [(model, meta.seq) for model, meta, _ in self._models]
+
+    def _folded(self) -> list[tuple[str, int]]:
+        return [(replica.spec.name, replica.fold.seq) for replica in self._replicas]
+
+    def _snaps(self) -> list[tuple[str, int]]:
+        return [(replica.spec.name, replica.snapshot_seq) for replica in self._replicas]
+
+    def _rejected(self) -> list[tuple[str, int]]:
+        return [(replica.spec.name, replica.fold.rejected) for replica in self._replicas]
+
+    @staticmethod
+    def _gauge(name: str, text: str, values: list[tuple[str, int]]) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(f"misclick_{name}", text, labels=["model"])
+        for model, value in values:
+            family.add_metric([model], value)
+        return family

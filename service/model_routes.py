@@ -1,0 +1,175 @@
+"""The calls on models as FastAPI routes, and models as files.
+
+Annotations are evaluated here: FastAPI reads the dependencies, made per app, from them.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from starlette.responses import StreamingResponse
+
+from service.auth import Caller, Keys, Scope
+from service.codec import state_digest, state_to_npz
+from service.edge import JSON, NDJSON, check_content_type
+from service.errors import Invalid, NotFound
+from service.host import Host
+from service.models import LabelsIn, ModelOut, Models, ModelsOut, RatesIn, SeqOut
+from service.replica import Replica
+from service.route_docs import errors, file_answer, read_errors, write_errors
+from service.spec import ModelSpec, is_model_name
+from service.transfer import export, import_model
+
+_AFTER_CREATE = {
+    name: {
+        "operationId": name,
+        "description": f"{name} on the new model.",
+        "parameters": {"model": "$response.body#/name"},
+    }
+    for name in ("get_model", "predict", "predict_batch", "export_log", "get_state", "delete_model")
+}
+
+
+def model_router(models: Models, host: Host, keys: Keys) -> APIRouter:
+    """Return the routes of models."""
+    router = APIRouter(tags=["models"])
+
+    def any_key(request: Request) -> Caller:
+        return keys.caller(request.headers.get("authorization"))
+
+    def admin_key(caller: Annotated[Caller, Depends(any_key)]) -> Caller:
+        caller.require(Scope.ADMIN)
+        return caller
+
+    def json_body(request: Request) -> None:
+        value = request.headers.get("content-type")
+        check_content_type(value and value.encode("latin-1"), (JSON,))  # type: ignore[arg-type]
+
+    anybody = Annotated[Caller, Depends(any_key)]
+    admin = Annotated[Caller, Depends(admin_key)]
+    takes_json = [Depends(admin_key), Depends(json_body)]
+    created: dict[int | str, dict[str, Any]] = {
+        200: {"description": "The same spec again: nothing changed.", "model": ModelOut},
+        201: {"description": "Created.", "model": ModelOut, "links": _AFTER_CREATE},
+    }
+
+    @router.post(
+        "/v1/models",
+        operation_id="create_model",
+        status_code=201,
+        responses=created | write_errors(),
+        dependencies=takes_json,
+    )
+    async def create_model(spec: ModelSpec, caller: admin, response: Response) -> ModelOut:
+        """Create a model; the same spec again changes nothing."""
+        model, new = await models.create(caller, spec)
+        response.status_code = 201 if new else 200
+        return model
+
+    @router.get("/v1/models", operation_id="list_models", responses=errors(401, 403, 429, 503))
+    async def list_models(caller: anybody) -> ModelsOut:
+        """List the models of the key's tenant."""
+        return await models.describe_all(caller)
+
+    @router.get("/v1/models/{model}", operation_id="get_model", responses=read_errors())
+    async def get_model(model: str, caller: anybody) -> ModelOut:
+        """Describe a model."""
+        return await models.describe(caller, model)
+
+    @router.delete(
+        "/v1/models/{model}",
+        operation_id="delete_model",
+        status_code=204,
+        responses=read_errors(),
+    )
+    async def delete_model(model: str, caller: admin) -> None:
+        """Delete a model with its log, decisions and snapshots."""
+        await models.delete(caller, model)
+
+    @router.post(
+        "/v1/models/{model}/labels",
+        operation_id="change_labels",
+        responses=write_errors(),
+        dependencies=takes_json,
+    )
+    async def change_labels(model: str, change: LabelsIn, caller: admin) -> ModelOut:
+        """Add and retire labels while the model runs."""
+        return await models.change_labels(caller, model, change)
+
+    @router.post(
+        "/v1/models/{model}/rates",
+        operation_id="set_rates",
+        responses=write_errors(),
+        dependencies=takes_json,
+    )
+    async def set_rates(model: str, rates: RatesIn, caller: admin) -> SeqOut:
+        """Set the noise rates that hold from now on."""
+        return await models.set_rates(caller, model, rates)
+
+    _add_files(router, models, host, admin_key)
+    return router
+
+
+def _add_files(
+    router: APIRouter, models: Models, host: Host, admin_key: Callable[..., Caller]
+) -> None:
+    admin = Annotated[Caller, Depends(admin_key)]
+    imported: dict[int | str, dict[str, Any]] = {
+        201: {"description": "Imported.", "links": _AFTER_CREATE}
+    }
+    ndjson = {"application/x-ndjson": {"schema": {"type": "string"}}}
+
+    @router.get(
+        "/v1/models/{model}/log",
+        operation_id="export_log",
+        response_class=Response,
+        responses=file_answer("The exported model.", NDJSON.decode()) | read_errors() | errors(409),
+    )
+    async def export_log(model: str, caller: admin) -> Response:
+        """Export the model: a header and every event that its log holds."""
+        replica = await host.replica(caller.key_of(model))
+        return StreamingResponse(export(host.store, replica), media_type=NDJSON.decode())
+
+    @router.post(
+        "/v1/models/{model}/import",
+        operation_id="import_model",
+        status_code=201,
+        responses=imported | write_errors(),
+        openapi_extra={"requestBody": {"required": True, "content": ndjson}},
+    )
+    async def import_log(model: str, request: Request, caller: admin) -> ModelOut:
+        """Create a model from an export; it appears whole or not at all."""
+        value = request.headers.get("content-type")
+        check_content_type(value and value.encode("latin-1"), (NDJSON,))  # type: ignore[arg-type]
+        if not is_model_name(model):
+            raise Invalid.of("model", "a name as in a model's spec", model)
+        await import_model(host.store, caller.key_of(model), model, request.stream())
+        return await models.describe(caller, model)
+
+    @router.get(
+        "/v1/models/{model}/state",
+        operation_id="get_state",
+        response_class=Response,
+        responses=file_answer("The named arrays, as numpy reads them.", "application/octet-stream")
+        | read_errors(),
+    )
+    async def get_state(model: str, caller: admin) -> Response:
+        """Download the model's state as an .npz file."""
+        key = caller.key_of(model)
+        if not is_model_name(model):
+            raise NotFound("there is no such model")
+        return await host.use(key, _state)
+
+
+async def _state(replica: Replica) -> Response:
+    await replica.catch_up()
+    fold = replica.fold
+    headers = {
+        "x-misclick-seq": str(fold.seq),
+        "x-misclick-chain": fold.chain,
+        "x-misclick-sha256": state_digest(fold.encode()),
+        "content-disposition": f'attachment; filename="{replica.spec.name}-{fold.seq}.npz"',
+    }
+    return Response(
+        state_to_npz(fold.state()), headers=headers, media_type="application/octet-stream"
+    )

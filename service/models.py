@@ -1,0 +1,232 @@
+"""Creating, describing and changing models."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import BaseModel, Field
+
+from learners import LEARNERS, Learner, LearnersError, NoiseRates
+from service.auth import Caller
+from service.errors import Conflict, Invalid, NotFound, Unavailable
+from service.events import Kind, LabelChange, Rates
+from service.fold import check_size
+from service.host import Host
+from service.ids import fresh_nonce
+from service.replica import Replica
+from service.spec import MAX_LABELS, Features, LearnerSpec, ModelSpec, Name, Strict
+from service.store import Meta
+
+#: Two admins changing labels at once: the second one looks again, this often at most.
+TRIES = 5
+
+
+class LabelOut(BaseModel):
+    """A label, and whether it may be chosen."""
+
+    name: str
+    active: bool
+
+
+class Counters(BaseModel):
+    """What happened to the model's decisions so far."""
+
+    decisions: int
+    pending: int
+    feedback: int
+    clicks: int
+    expired: int
+    late: int
+    duplicates: int
+    conflicts: int
+    learned: int
+
+
+class ModelOut(BaseModel):
+    """A model: its spec, and where it stands."""
+
+    name: str
+    learner: LearnerSpec
+    labels: list[LabelOut]
+    features: Features
+    scaling: Literal["none", "unit", "standard"]
+    window_s: float
+    on_expiry: Literal["ignore", "no_click"]
+    max_pending: int
+    seed: int
+    log_keep: int
+    seq: int = Field(description="Events in the model's log.")
+    chain: str = Field(description="Hash chain over these events.")
+    counters: Counters
+    snapshot_seq: int
+    created_at_ms: int
+
+
+class ModelsOut(BaseModel):
+    """All models of the tenant."""
+
+    models: list[ModelOut]
+
+
+class LabelsIn(Strict):
+    """Labels that come (or come back), and labels that go."""
+
+    add: Annotated[list[Name], Field(default_factory=list, max_length=MAX_LABELS)]
+    retire: Annotated[list[Name], Field(default_factory=list, max_length=MAX_LABELS)]
+
+
+class RatesIn(Strict):
+    """Noise rates that hold from now on."""
+
+    rho_0: float = Field(ge=0, lt=1, description="P(click | the label was wrong).")
+    rho_1: float = Field(ge=0, lt=1, description="P(no click | the label was right).")
+
+
+class SeqOut(BaseModel):
+    """The seq of the event that a change became."""
+
+    seq: int
+
+
+class Models:
+    """The calls on models; each caller sees the models of its tenant only."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._store = host.store
+
+    async def create(self, caller: Caller, spec: ModelSpec) -> tuple[ModelOut, bool]:
+        """Create a model; return it, and whether it is new."""
+        key = caller.key_of(spec.name)
+        mine = await self._names(caller)
+        if spec.name not in mine and len(mine) >= self._host.settings.max_models:
+            raise Unavailable(f"there are {len(mine)} models already (max_models)")
+        meta, new = await self._host.create(key, spec, secrets.token_hex(8))
+        if not new and meta.spec != spec:
+            raise Conflict(f"there is a model {spec.name!r} with another spec")
+        return await self.describe(caller, spec.name), new
+
+    async def describe(self, caller: Caller, name: str) -> ModelOut:
+        """Return one model."""
+        key = caller.key_of(name)
+        meta = await self._store.meta(key)
+        pending = await self._store.pending(key)
+        snapshot_seq = await self._store.snapshot_seq(key)
+        return model_out(meta, pending, snapshot_seq)
+
+    async def describe_all(self, caller: Caller) -> ModelsOut:
+        """Return every model of the tenant, by name."""
+        found = []
+        for name in await self._names(caller):
+            try:
+                found.append(await self.describe(caller, name))
+            except NotFound:
+                # Being created, imported or deleted at this moment.
+                continue
+        return ModelsOut(models=found)
+
+    async def delete(self, caller: Caller, name: str) -> None:
+        """Delete a model with its log, decisions and snapshots."""
+        key = caller.key_of(name)
+        await self._store.meta(key)
+        await self._store.delete(key)
+        self._host.drop(key)
+
+    async def change_labels(self, caller: Caller, name: str, change: LabelsIn) -> ModelOut:
+        """Add (or bring back) and retire labels; what is so already stays so."""
+        key = caller.key_of(name)
+        for _ in range(TRIES):
+            if await self._host.use(key, lambda replica: self._try_labels(replica, change)):
+                return await self.describe(caller, name)
+        raise Conflict("labels: somebody else keeps changing them: try again")
+
+    async def set_rates(self, caller: Caller, name: str, rates: RatesIn) -> SeqOut:
+        """Log noise rates that hold from that event on."""
+        key = caller.key_of(name)
+        for _ in range(TRIES):
+            seq = await self._host.use(key, lambda replica: self._try_rates(replica, rates))
+            if seq is not None:
+                return SeqOut(seq=seq)
+        raise Conflict("rates: somebody else keeps changing them: try again")
+
+    async def _names(self, caller: Caller) -> list[str]:
+        prefix = f"{caller.tenant}/"
+        keys = await self._store.list_keys()
+        return [key.removeprefix(prefix) for key in keys if key.startswith(prefix)]
+
+    async def _try_labels(self, replica: Replica, change: LabelsIn) -> bool:
+        meta = await self._store.meta(replica.key)
+        before = dict(_labels(meta.labels))
+        after = before | dict.fromkeys(change.add, True)
+        for i, label in enumerate(change.retire):
+            if label not in after:
+                raise Invalid.of(f"retire[{i}]", "a label of the model", label)
+            after[label] = False
+        if after == before:
+            return True
+        await replica.catch_up()
+        _check_labels(replica.fold.learner, before, after)
+        come = [label for label in after if after[label] and not before.get(label, False)]
+        go = [label for label in after if not after[label] and before.get(label, True)]
+        record = msgspec.json.encode(LabelChange(come, go))
+        text = msgspec.json.encode(list(after.items())).decode()
+        seq = await self._store.append(
+            replica.address, Kind.LABELS, fresh_nonce(), record, ("labels", meta.labels, text)
+        )
+        await replica.catch_up()
+        return seq is not None
+
+    async def _try_rates(self, replica: Replica, rates: RatesIn) -> int | None:
+        if not replica.fold.learner.takes_rates:
+            kind = replica.spec.learner.kind
+            raise Invalid.of("model", "a learner that uses noise rates", kind)
+        try:
+            NoiseRates(rates.rho_0, rates.rho_1)
+        except LearnersError as error:
+            raise Invalid.of("rho_0, rho_1", "rates with a sum below 1", str(error)) from error
+        new = msgspec.json.encode(Rates(rates.rho_0, rates.rho_1))
+        old, seq = await self._store.rates(replica.address)
+        if old != new.decode():
+            guard = ("rates", old, new.decode())
+            appended = await self._store.append(
+                replica.address, Kind.RATES, fresh_nonce(), new, guard
+            )
+            await replica.catch_up()
+            return appended
+        return seq
+
+
+def model_out(meta: Meta, pending: int, snapshot_seq: int) -> ModelOut:
+    """Return what a call answers about a model."""
+    spec = {name: getattr(meta.spec, name) for name in ModelSpec.model_fields}
+    labels = [LabelOut(name=name, active=active) for name, active in _labels(meta.labels)]
+    where: dict[str, Any] = {
+        "labels": labels,
+        "seq": meta.seq,
+        "chain": meta.chain,
+        "counters": Counters(pending=pending, **meta.counters),
+        "snapshot_seq": snapshot_seq,
+        "created_at_ms": meta.created_at_ms,
+    }
+    return ModelOut(**(spec | where))
+
+
+def _labels(text: str) -> list[tuple[str, bool]]:
+    return msgspec.json.decode(text, type=list[tuple[str, bool]])
+
+
+def _check_labels(learner: Learner, before: dict[str, bool], after: dict[str, bool]) -> None:
+    """Refuse a change that the fold could not apply."""
+    if not any(after.values()):
+        raise Invalid.of("retire", "at least one label that stays", "all of them")
+    if len(after) > MAX_LABELS:
+        raise Invalid.of("add", f"at most {MAX_LABELS} labels", f"{len(after)}")
+    check_size(learner.n_features, len(after))
+    try:
+        trial = LEARNERS[learner.kind].from_state(learner.state())
+        for _ in range(len(after) - len(before)):
+            trial.add_label()
+    except LearnersError as error:
+        raise Invalid.of("add", "labels that the learner has room for", str(error)) from error

@@ -1,0 +1,87 @@
+"""What operators ask: alive, ready, metrics."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+
+from service.auth import Keys, Scope
+from service.errors import NotFound
+from service.host import Host
+from service.metrics import RequestMetrics
+from service.readiness import check_redis
+from service.route_docs import errors, file_answer
+from service.store import Meta
+
+
+class CheckOut(BaseModel):
+    """One check of readiness."""
+
+    name: str
+    ok: bool
+    why: str
+
+
+class ReadyOut(BaseModel):
+    """Whether requests are taken, and which check says no."""
+
+    ready: bool
+    failing: str | None
+    checks: list[CheckOut]
+
+
+class LiveOut(BaseModel):
+    """The process is up."""
+
+    live: bool
+
+
+def ops_router(host: Host, keys: Keys, metrics: RequestMetrics) -> APIRouter:
+    """Return the routes for operators."""
+    router = APIRouter(tags=["operations"])
+
+    @router.get("/livez", operation_id="livez")
+    async def livez() -> LiveOut:
+        """Say that the process is up; asks nobody, so a Redis outage restarts nothing."""
+        return LiveOut(live=True)
+
+    @router.get(
+        "/readyz",
+        operation_id="readyz",
+        responses={
+            503: {"description": "Not ready; `failing` names the check.", "model": ReadyOut}
+        },
+    )
+    async def readyz(response: Response) -> ReadyOut:
+        """Say whether Redis is there and keeps what is acknowledged."""
+        found = await check_redis(host.store, host.settings)
+        failing = next((check.name for check in found if not check.ok), None)
+        if failing is not None:
+            response.status_code = 503
+            response.headers["retry-after"] = "1"
+        checks = [CheckOut(name=c.name, ok=c.ok, why=c.why) for c in found]
+        return ReadyOut(ready=failing is None, failing=failing, checks=checks)
+
+    @router.get(
+        "/metrics",
+        operation_id="metrics",
+        response_class=Response,
+        responses=file_answer("Prometheus text.", "text/plain") | errors(401, 403, 429, 503),
+    )
+    async def metrics_text(request: Request) -> Response:
+        """Metrics of the workers and of the key's models; with API keys it needs admin."""
+        caller = keys.caller(request.headers.get("authorization"))
+        caller.require(Scope.ADMIN)
+        prefix = f"{caller.tenant}/"
+        found: list[tuple[str, Meta, int]] = []
+        for key in await host.store.list_keys():
+            if key.startswith(prefix):
+                try:
+                    meta = await host.store.meta(key)
+                except NotFound:
+                    continue
+                found.append((meta.spec.name, meta, await host.store.pending(key)))
+        mine = [replica for replica in host.replicas if replica.key.startswith(prefix)]
+        return Response(metrics.render(found, mine), media_type="text/plain; version=0.0.4")
+
+    return router

@@ -1,0 +1,67 @@
+"""Whether Redis is one that the promises can be kept with."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from redis.exceptions import RedisError
+
+from service.settings import Settings
+from service.store import Store
+
+#: Streams, shebang scripts with flags and PEXPIREAT NX came by then.
+OLDEST_REDIS = (7, 0)
+
+
+class Check(NamedTuple):
+    """One thing that has to hold before requests are taken."""
+
+    name: str
+    ok: bool
+    why: str
+
+
+async def check_redis(store: Store, settings: Settings) -> list[Check]:
+    """Return the checks of the Redis in use; the first failing one names the reason."""
+    try:
+        info: dict[str, Any] = await store.client.info()
+        config = await _config(store)
+    except (RedisError, OSError) as error:
+        return [Check("redis", False, f"Redis does not answer: {type(error).__name__}")]
+    version = str(info.get("redis_version", "0"))
+    numbers = tuple(int(part) for part in version.split(".")[:2])
+    policy = str(info.get("maxmemory_policy", "unknown"))
+    checks = [
+        Check("redis", True, f"Redis {version} answers"),
+        Check("loaded", not info.get("loading"), "the data set is in memory"),
+        Check("version", numbers >= OLDEST_REDIS, f"expected 7.0 or newer, got {version}"),
+        Check("role", info.get("role") == "master", f"expected a primary, got {info.get('role')}"),
+        Check("eviction", policy == "noeviction", f"expected noeviction, got {policy}"),
+    ]
+    return checks + (_durable(info, config) if settings.durability == "strict" else [])
+
+
+def _durable(info: dict[str, Any], config: dict[Any, Any]) -> list[Check]:
+    appendonly = bool(info.get("aof_enabled"))
+    fsync = config.get("appendfsync")
+    return [
+        Check("appendonly", appendonly, f"expected yes, got {'yes' if appendonly else 'no'}"),
+        Check(
+            "appendfsync",
+            # A Redis that hides its configuration is trusted; its operator set it.
+            fsync in ("always", None),
+            f"expected always, got {fsync or 'unknown: CONFIG GET is not allowed'}",
+        ),
+        Check(
+            "aof_write",
+            info.get("aof_last_write_status", "ok") == "ok",
+            f"the last write of the log: {info.get('aof_last_write_status')}",
+        ),
+    ]
+
+
+async def _config(store: Store) -> dict[Any, Any]:
+    try:
+        return dict(await store.client.config_get("appendfsync"))
+    except RedisError:
+        return {}

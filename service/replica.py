@@ -1,0 +1,281 @@
+"""One worker's copy of one model: decides from memory, records in Redis, folds the log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from service.codec import CodecError, state_digest
+from service.commit import GroupCommit
+from service.errors import Conflict, LogBroken, NotFound, Unavailable
+from service.events import Decision, Entry, Example, pack_decision, pack_example, unpack_decision
+from service.features import Row, Rows
+from service.fold import Fold
+from service.ids import DecisionId, IdSigner, fresh_nonce, nonce_of_request
+from service.store import Address, Meta, Recorded, Snapshot, Store, Verdict
+
+#: A request of a batch costs this many multiplications at most before others get their turn:
+#: some 10 ms.
+TURN_WEIGHTS = 2_000_000
+#: Items of one script call out of a batch: Redis is busy with it for about 2 ms.
+SCRIPT_ITEMS = 250
+#: Entries folded before others get their turn: some 5 ms.
+TURN_ENTRIES = 256
+#: How often a fold is rebuilt before the model is given up for this request.
+REBUILDS = 3
+
+
+class Ask(NamedTuple):
+    """One instance for which a label is wanted."""
+
+    x: Row
+    request_id: str | None
+    allowed: list[int] | None
+
+
+class Decided(NamedTuple):
+    """A decision with its id; None where the model does not take feedback."""
+
+    decision_id: str | None
+    decision: Decision
+
+
+class Replica:
+    """One worker's copy of a model.
+
+    Parameters
+    ----------
+    store
+        Where the log is.
+    key
+        The model's `tenant/name`.
+    meta
+        The model's meta data when it was loaded.
+    secret
+        What decision ids are signed with.
+    """
+
+    def __init__(self, store: Store, key: str, meta: Meta, secret: bytes) -> None:
+        self.key = key
+        self.spec = meta.spec
+        self.address = Address.of(key, meta.uid, meta.spec)
+        self.fold = Fold(meta.spec, meta.uid)
+        self.signer = IdSigner(secret, f"{key}#{meta.uid}")
+        self.rewinds = 0
+        self.snapshot_seq = 0
+        self.used_at_s = time.monotonic()
+        self.fresh_at_s = 0.0
+        self._store = store
+        self._catching_up = asyncio.Lock()
+        self._decisions = GroupCommit(self._record)
+        self._feedback = GroupCommit(self._admit)
+        self._examples = GroupCommit(self._learn)
+
+    @property
+    def takes_feedback(self) -> bool:
+        """Whether the learner learns from feedback; if not, nothing is recorded."""
+        return self.fold.learner.takes_feedback
+
+    # -- predict --------------------------------------------------------------------------
+    async def predict(self, ask: Ask) -> Decided:
+        """Choose a label and record the decision."""
+        repeatable = ask.request_id is not None
+        nonce = fresh_nonce() if ask.request_id is None else nonce_of_request(ask.request_id)
+        decision = self.fold.decide(ask.x, nonce, ask.allowed, repeatable=repeatable)
+        if not self.takes_feedback:
+            return Decided(None, decision)
+        answer = await self._decisions.submit((nonce, repeatable, pack_decision(decision)))
+        return self._settle(nonce, decision, answer)
+
+    async def predict_many(self, asks: Sequence[Ask], xs: Rows) -> list[Decided]:
+        """Choose a label for each; `xs` holds the rows of `asks`."""
+        decided: list[Decided] = []
+        size = self.fold.learner.n_labels * self.fold.encoder.size
+        step = min(SCRIPT_ITEMS, max(1, TURN_WEIGHTS // size))
+        for start in range(0, len(asks), step):
+            some = asks[start : start + step]
+            decided += await self._predict_some(some, xs[start : start + step])
+            await asyncio.sleep(0)
+        return decided
+
+    async def _predict_some(self, asks: Sequence[Ask], xs: Rows) -> list[Decided]:
+        nonces = [
+            fresh_nonce() if ask.request_id is None else nonce_of_request(ask.request_id)
+            for ask in asks
+        ]
+        repeatable = [ask.request_id is not None for ask in asks]
+        if all(ask.allowed is None for ask in asks):
+            decisions = self.fold.decide_many(xs, nonces, repeatable)
+        else:
+            decisions = [
+                self.fold.decide(ask.x, nonce, ask.allowed, repeatable=again)
+                for ask, nonce, again in zip(asks, nonces, repeatable, strict=True)
+            ]
+        if not self.takes_feedback:
+            return [Decided(None, decision) for decision in decisions]
+        items = [
+            (nonce, again, pack_decision(decision))
+            for nonce, again, decision in zip(nonces, repeatable, decisions, strict=True)
+        ]
+        answers = await self._record(items)
+        return [
+            self._settle(nonce, decision, answer)
+            for nonce, decision, answer in zip(nonces, decisions, answers, strict=True)
+        ]
+
+    async def _record(self, items: Sequence[tuple[bytes, bool, bytes]]) -> list[Recorded]:
+        answers, seq = await self._store.decide(self.address, items)
+        if seq > self.fold.seq:
+            self.fresh_at_s = 0.0
+        return answers
+
+    def _settle(self, nonce: bytes, decision: Decision, answer: Recorded) -> Decided:
+        if answer.full:
+            raise Unavailable(
+                f"{self.spec.max_pending} decisions wait for feedback already (max_pending)"
+            )
+        issued_ms = answer.now_ms
+        if answer.old is not None:
+            earlier = unpack_decision(answer.old)
+            if earlier.fingerprint != decision.fingerprint:
+                raise Conflict("request_id: it was used before with another instance")
+            decision, issued_ms = earlier, earlier.issued_ms
+        decision_id = self.signer.sign(DecisionId(nonce, issued_ms))
+        return Decided(decision_id, decision._replace(issued_ms=issued_ms))
+
+    # -- feedback and examples ------------------------------------------------------------
+    async def feedback(self, decision_id: str, feedback: int) -> Verdict:
+        """Admit one feedback and fold it."""
+        decision = self.signer.verify(decision_id)
+        if decision is None:
+            raise NotFound("decision_id: this model has made no such decision")
+        return await self._feedback.submit((decision.nonce, decision.issued_ms, feedback))
+
+    async def feedback_many(self, items: Sequence[tuple[str, int]]) -> list[Verdict]:
+        """Admit each feedback and fold them; forged ids get the verdict unknown."""
+        verdicts = [Verdict("unknown", None, None)] * len(items)
+        real: list[tuple[bytes, int, int]] = []
+        places: list[int] = []
+        for place, (text, feedback) in enumerate(items):
+            decision = self.signer.verify(text)
+            if decision is not None:
+                real.append((decision.nonce, decision.issued_ms, feedback))
+                places.append(place)
+        for start in range(0, len(real), SCRIPT_ITEMS):
+            some = await self._admit(real[start : start + SCRIPT_ITEMS])
+            for place, verdict in zip(places[start:], some, strict=False):
+                verdicts[place] = verdict
+            await asyncio.sleep(0)
+        return verdicts
+
+    async def learn(self, example: Example, request_id: str | None) -> Verdict:
+        """Log one example and fold it."""
+        return await self._examples.submit(_example_item(example, request_id))
+
+    async def learn_many(self, examples: Sequence[tuple[Example, str | None]]) -> list[Verdict]:
+        """Log each example and fold them."""
+        items = [_example_item(example, request_id) for example, request_id in examples]
+        verdicts: list[Verdict] = []
+        for start in range(0, len(items), SCRIPT_ITEMS):
+            verdicts += await self._learn(items[start : start + SCRIPT_ITEMS])
+            await asyncio.sleep(0)
+        return verdicts
+
+    async def _admit(self, items: Sequence[tuple[bytes, int, int]]) -> list[Verdict]:
+        verdicts, entries = await self._store.admit(self.address, items, self.fold.seq)
+        await self._read_own_writes(verdicts, entries)
+        return verdicts
+
+    async def _learn(self, items: Sequence[tuple[bytes, bytes]]) -> list[Verdict]:
+        verdicts, entries = await self._store.learn(self.address, items, self.fold.seq)
+        await self._read_own_writes(verdicts, entries)
+        return verdicts
+
+    async def _read_own_writes(self, verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> None:
+        written = max((v.seq or 0 for v in verdicts if v.status == "applied"), default=0)
+        try:
+            self._follow(entries)
+        except LogBroken:
+            written = self.fold.seq + 1
+        if self.fold.seq < written:
+            await self.catch_up()
+
+    # -- folding --------------------------------------------------------------------------
+    async def catch_up(self) -> None:
+        """Fold the log up to its head; rewind to a snapshot if it does not continue the fold."""
+        async with self._catching_up:
+            try:
+                await self._fold_to_head(self.fold)
+            except LogBroken:
+                self.rewinds += 1
+                await self.recover()
+            self.fresh_at_s = time.monotonic()
+
+    async def recover(self) -> None:
+        """Rebuild the fold from the newest snapshot that lies on the log, or from its start."""
+        for _ in range(REBUILDS):
+            snapshots: list[Snapshot | None] = [*await self._store.snapshots(self.address), None]
+            for snapshot in snapshots:
+                fold = Fold(self.spec, self.address.uid)
+                try:
+                    if snapshot is not None:
+                        _restore(fold, snapshot)
+                    await self._fold_to_head(fold)
+                except (LogBroken, CodecError):
+                    # Redis may have lost this snapshot's tail, or another worker may have
+                    # trimmed the log meanwhile: the next older state, then all of them again.
+                    continue
+                self.fold = fold
+                self.snapshot_seq = snapshot.seq if snapshot else 0
+                self.fresh_at_s = time.monotonic()
+                return
+        raise Unavailable("the model's log continues none of its snapshots; it is not served")
+
+    async def _fold_to_head(self, fold: Fold) -> None:
+        while True:
+            seq, chain, entries = await self._store.read(self.address, fold.seq)
+            if not entries:
+                if (seq, chain) != (fold.seq, fold.chain):
+                    raise LogBroken(f"the log ends at event {seq}, the fold at {fold.seq}")
+                return
+            for start in range(0, len(entries), TURN_ENTRIES):
+                _follow(fold, entries[start : start + TURN_ENTRIES])
+                await asyncio.sleep(0)
+
+    def _follow(self, entries: Sequence[Entry]) -> None:
+        _follow(self.fold, entries)
+
+    # -- snapshots ------------------------------------------------------------------------
+    async def save_snapshot(self) -> None:
+        """Store the fold as it is now, unless a newer snapshot is there."""
+        fold = self.fold
+        self.snapshot_seq = await self._store.snapshot_seq(self.key)
+        if fold.seq <= self.snapshot_seq:
+            return
+        blob = fold.encode()
+        snapshot = Snapshot(fold.seq, fold.chain, state_digest(blob), blob)
+        try:
+            await self._store.save_snapshot(self.address, snapshot)
+        except LogBroken:
+            await self.catch_up()
+            return
+        self.snapshot_seq = snapshot.seq
+
+
+def _follow(fold: Fold, entries: Sequence[Entry]) -> None:
+    for entry in entries:
+        if entry.seq > fold.seq:
+            fold.follow(entry)
+
+
+def _restore(fold: Fold, snapshot: Snapshot) -> None:
+    if state_digest(snapshot.blob) != snapshot.digest:
+        raise CodecError("the snapshot is damaged")
+    fold.restore(snapshot.blob, snapshot.seq, snapshot.chain)
+
+
+def _example_item(example: Example, request_id: str | None) -> tuple[bytes, bytes]:
+    nonce = fresh_nonce() if request_id is None else nonce_of_request(request_id)
+    return nonce, pack_example(example)

@@ -1,0 +1,110 @@
+"""Scaling of instances; what it remembers is part of a model's folded state."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from learners.base import FloatArray, State
+from service.spec import ModelSpec
+
+
+class Scaling(Protocol):
+    """Scales rows, and learns how from the instances that are folded."""
+
+    def observe(self, x: FloatArray) -> None:
+        """Take one folded instance into account."""
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Return `x`, shape (d,) or (n, d), scaled."""
+
+    def state(self) -> State:
+        """Return what is remembered."""
+
+    def restore(self, state: State) -> None:
+        """Remember what `state` says."""
+
+
+def make_scaling(spec: ModelSpec, size: int) -> Scaling:
+    """Return the scaling that a spec names."""
+    if spec.scaling == "standard":
+        return Standard(size)
+    return Unit() if spec.scaling == "unit" else Unscaled()
+
+
+class Unscaled:
+    """Leave instances as they came."""
+
+    def observe(self, x: FloatArray) -> None:
+        """Nothing to remember."""
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Return `x` itself."""
+        return x
+
+    def state(self) -> State:
+        """Return nothing."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Nothing to restore."""
+
+
+class Unit(Unscaled):
+    """Divide each instance by its Euclidean norm; the zero instance stays."""
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Return `x / ||x||`, row by row."""
+        squared = np.add.reduce(np.multiply(x, x), axis=-1, keepdims=True)
+        norm = np.sqrt(squared)
+        return x / np.where(norm > 0.0, norm, 1.0)
+
+
+class Standard:
+    """Subtract the running mean and divide by the running standard deviation.
+
+    Mean and sum of squared deviations follow Welford's update, element-wise, so the state is
+    the same on every CPU. An instance that is folded is part of the mean it is scaled with,
+    hence no entry of it exceeds the square root of the number of instances. A feature that
+    has not varied yet is scaled to 0.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._count = 0
+        self._mean = np.zeros(size)
+        self._squares = np.zeros(size)
+        self._scale = np.zeros(size)
+
+    def observe(self, x: FloatArray) -> None:
+        """Take `x` into the running mean and deviations."""
+        self._count += 1
+        delta = x - self._mean
+        self._mean += delta / self._count
+        self._squares += delta * (x - self._mean)
+        self._rescale()
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Return `(x - mean) / deviation`, and 0 where nothing has varied."""
+        scaled: FloatArray = (x - self._mean) * self._scale
+        return scaled
+
+    def state(self) -> State:
+        """Return count, mean and sum of squared deviations."""
+        return {
+            "count": self._count,
+            "mean": self._mean.copy(),
+            "squares": self._squares.copy(),
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on from a saved count, mean and sum of squared deviations."""
+        self._count = int(state["count"])
+        self._mean = np.array(state["mean"], dtype=np.float64)
+        self._squares = np.array(state["squares"], dtype=np.float64)
+        self._rescale()
+
+    def _rescale(self) -> None:
+        deviation = np.sqrt(self._squares / max(self._count, 1))
+        varied = deviation > 0.0
+        self._scale = np.where(varied, 1.0 / np.where(varied, deviation, 1.0), 0.0)

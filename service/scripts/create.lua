@@ -1,0 +1,13 @@
+#!lua
+-- Create a model, or begin to import one, unless it is there; what a broken import left goes.
+-- KEYS: meta, pending, due, log, snap, snap1   ARGV: field, value, ...
+local meta = KEYS[1]
+local there = redis.call('HMGET', meta, 'uid', 'spec')
+if there[1] then return {'there', there[2]} end
+redis.call('DEL', unpack(KEYS))
+for i = 1, #ARGV, 2 do
+  redis.call('HSET', meta, ARGV[i], ARGV[i + 1])
+end
+local clock = redis.call('TIME')
+redis.call('HSET', meta, 'created_at_ms', string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000)))
+return {'ok'}

@@ -1,0 +1,41 @@
+#!lua
+-- Record decisions. Refused above maxmemory: new decisions wait, feedback goes on.
+-- KEYS: meta, pending, due, done   ARGV: uid, cap, window, width, after, limit, n, n x (nonce, repeatable, record)
+local meta, pending, due, done = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local width = tonumber(ARGV[4])
+local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain')
+if head[1] ~= ARGV[1] then return {'gone'} end
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local stamp = struct.pack('>I8', now)
+--include _done
+local cap = tonumber(ARGV[2])
+local deadline = string.format('%.0f', now + tonumber(ARGV[3]))
+local waiting = redis.call('HLEN', pending)
+local replies = {}
+local new = 0
+for i = 1, tonumber(ARGV[5]) do
+  local at = 6 + (i - 1) * 3
+  local nonce, repeatable, record = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local old = false
+  if repeatable == '1' then
+    old = redis.call('HGET', pending, nonce)
+    if not old then
+      local past = recent_tombstone(nonce)
+      if past then old = string.sub(past, 10) end
+    end
+  end
+  if old then
+    replies[i] = old
+  elseif waiting >= cap then
+    replies[i] = 'full'
+  else
+    redis.call('HSET', pending, nonce, stamp .. record)
+    redis.call('ZADD', due, deadline, nonce)
+    waiting = waiting + 1
+    new = new + 1
+    replies[i] = ''
+  end
+end
+if new > 0 then redis.call('HINCRBY', meta, 'decisions', new) end
+return {'ok', string.format('%.0f', now), head[2], replies}

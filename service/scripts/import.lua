@@ -1,0 +1,12 @@
+#!lua
+-- Append entries, as exported, to a model whose import has begun under this token.
+-- KEYS: meta, log   ARGV: token, n, n x (seq, chain, body)
+if redis.call('HGET', KEYS[1], 'importing') ~= ARGV[1] then return {'gone'} end
+local last
+for i = 1, tonumber(ARGV[2]) do
+  local at = 3 + (i - 1) * 3
+  redis.call('XADD', KEYS[2], ARGV[at] .. '-0', 'b', ARGV[at + 2], 'h', ARGV[at + 1])
+  last = at
+end
+if last then redis.call('HSET', KEYS[1], 'seq', ARGV[last], 'chain', ARGV[last + 1]) end
+return {'ok'}

@@ -1,0 +1,31 @@
+#!lua
+-- Log examples with their full label, each request once.
+-- KEYS: meta, log, done   ARGV: uid, width, after, limit, n, n x (nonce, record)
+local meta, log, done = KEYS[1], KEYS[2], KEYS[3]
+local width = tonumber(ARGV[2])
+local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain')
+if head[1] ~= ARGV[1] then return {'gone'} end
+--include _append
+--include _done
+local replies = {}
+local learned, duplicates = 0, 0
+for i = 1, tonumber(ARGV[5]) do
+  local at = 6 + (i - 1) * 2
+  local nonce, record = ARGV[at], ARGV[at + 1]
+  local past = recent_tombstone(nonce)
+  if past then
+    duplicates = duplicates + 1
+    local same = string.sub(past, 10) == string.sub(redis.sha1hex(record), 1, HEAD_BYTES)
+    local at_seq = whole((struct.unpack('>I8', string.sub(past, 2, 9))))
+    replies[i] = {same and 'duplicate' or 'conflict', at_seq, ''}
+  else
+    append('l', nonce, '-', record)
+    bury(now, nonce, 'l', seq, redis.sha1hex(record))
+    learned = learned + 1
+    replies[i] = {'applied', whole(seq), ''}
+  end
+end
+if learned > 0 then save_head() end
+count('learned', learned)
+count('duplicates', duplicates)
+return {'ok', replies, unfolded(tonumber(ARGV[3]), ARGV[4])}

@@ -1,0 +1,24 @@
+#!lua
+-- Store a snapshot if it is newer than the stored one and lies on this log's chain; keep the
+-- one before; trim what neither recovery nor the model's keep needs.
+-- KEYS: meta, snap, snap1, log   ARGV: uid, seq, chain, digest, blob, keep
+local meta, snap, snap1, log = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain')
+if head[1] ~= ARGV[1] then return {'gone'} end
+local seq = tonumber(ARGV[2])
+local newest = tonumber(redis.call('HGET', snap, 'seq') or '0')
+if seq <= newest then return {'older'} end
+if seq > tonumber(head[2]) then return {'foreign'} end
+if seq == tonumber(head[2]) then
+  if head[3] ~= ARGV[3] then return {'foreign'} end
+else
+  local id = string.format('%.0f-0', seq)
+  local entry = redis.call('XRANGE', log, id, id)[1]
+  if not entry or entry[2][4] ~= ARGV[3] then return {'foreign'} end
+end
+if newest > 0 then redis.call('RENAME', snap, snap1) end
+redis.call('HSET', snap, 'seq', ARGV[2], 'chain', ARGV[3], 'digest', ARGV[4], 'blob', ARGV[5])
+-- Everything after the previous snapshot stays: it must still be usable if this one is lost.
+local oldest = math.min(newest, tonumber(head[2]) - tonumber(ARGV[6])) + 1
+if oldest > 1 then redis.call('XTRIM', log, 'MINID', '=', string.format('%.0f-0', oldest)) end
+return {'ok'}

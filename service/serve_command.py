@@ -1,0 +1,48 @@
+"""`misclick serve`: run the service, with every setting as an option."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from pydantic import ValidationError
+
+from service.embedded import DataFolderInUse
+from service.main import Refused, serve
+from service.settings import SECRETS, Settings
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's options, one a setting."""
+    parser = commands.add_parser(
+        "serve", help="run the service", description="Run the service until it is stopped."
+    )
+    for name, field in Settings.model_fields.items():
+        if name not in SECRETS:
+            parser.add_argument(
+                f"--{name.replace('_', '-')}",
+                default=None,
+                metavar=name.upper(),
+                help=f"{field.description} Default: {field.default}.",
+            )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the service; 2 where it may not start."""
+    given = {
+        name: value
+        for name in Settings.model_fields
+        if (value := getattr(args, name, None)) is not None
+    }
+    try:
+        serve(Settings(**given))
+    except ValidationError as error:
+        for one in error.errors(include_input=False, include_url=False):
+            print(f"misclick: {'.'.join(map(str, one['loc']))}: {one['msg']}", file=sys.stderr)
+        return 2
+    except (Refused, DataFolderInUse) as error:
+        print(f"misclick: {error}", file=sys.stderr)
+        return 2
+    return 0

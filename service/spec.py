@@ -1,0 +1,173 @@
+"""What a model is: the immutable part, checked when the model is created."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+#: A model's name is part of a Redis key and of a path.
+MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
+#: Longest name of a label or a feature.
+NAME_CHARS = 128
+#: A week: pending decisions are kept in memory until their window closes.
+MAX_WINDOW_S = 7 * 24 * 3600
+#: Bounds on the size of one model; a round costs at most MAX_WEIGHTS multiplications (1 ms).
+MAX_FEATURES = 4096
+MAX_LABELS = 1024
+MAX_WEIGHTS = 1_048_576
+#: Pending decisions of one model: 1,000,000 of 64 features take some 700 MB of Redis.
+MAX_PENDING = 1_000_000
+#: Events of one model that the log keeps beyond what recovery needs.
+MAX_LOG_KEEP = 10_000_000
+#: Options of a learner are a handful of plain values.
+MAX_OPTIONS = 32
+
+Name: TypeAlias = Annotated[
+    str, StringConstraints(min_length=1, max_length=NAME_CHARS, pattern=r"^[^\x00-\x1f\x7f]+$")
+]
+
+
+class Strict(BaseModel):
+    """A part of a spec: frozen, nothing coerced, nothing unknown, nothing non-finite."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class DenseFeatures(Strict):
+    """A list of `size` numbers."""
+
+    type: Literal["dense"]
+    size: int = Field(ge=1, le=MAX_FEATURES)
+
+
+class NumberField(Strict):
+    """A named number: one column."""
+
+    name: Name
+    type: Literal["number"]
+
+
+class CategoryField(Strict):
+    """A named string out of a known set: one column a value (one-hot)."""
+
+    name: Name
+    type: Literal["category"]
+    values: list[Name] = Field(min_length=1, max_length=MAX_FEATURES)
+
+    @field_validator("values")
+    @classmethod
+    def _distinct(cls, values: list[str]) -> list[str]:
+        return distinct("values", values)
+
+
+class NamedFeatures(Strict):
+    """Named numbers and categories, every one of them in every instance."""
+
+    type: Literal["named"]
+    fields: list[Annotated[NumberField | CategoryField, Field(discriminator="type")]] = Field(
+        min_length=1, max_length=MAX_FEATURES
+    )
+
+    @field_validator("fields")
+    @classmethod
+    def _distinct(
+        cls, fields: list[NumberField | CategoryField]
+    ) -> list[NumberField | CategoryField]:
+        distinct("fields", [field.name for field in fields])
+        return fields
+
+
+class HashedFeatures(Strict):
+    """Any named numbers and strings, hashed into `size` columns with a sign."""
+
+    type: Literal["hashed"]
+    size: int = Field(ge=1, le=MAX_FEATURES)
+
+
+Features: TypeAlias = Annotated[
+    DenseFeatures | NamedFeatures | HashedFeatures, Field(discriminator="type")
+]
+Option: TypeAlias = bool | int | float | str
+
+
+class LearnerSpec(BaseModel):
+    """A learner's kind and, beside it, its own options (checked by the learner)."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow", allow_inf_nan=False)
+    __pydantic_extra__: dict[str, Option]
+
+    kind: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+    @property
+    def options(self) -> Mapping[str, Option]:
+        """The learner's options by name."""
+        return self.__pydantic_extra__
+
+
+class ModelSpec(Strict):
+    """The immutable description of a model; its log and this determine its state."""
+
+    name: Annotated[str, StringConstraints(pattern=MODEL_NAME)]
+    learner: LearnerSpec = Field(description="The learner's kind and its options.")
+    labels: list[Name] = Field(
+        min_length=1, max_length=MAX_LABELS, description="The labels to choose from, distinct."
+    )
+    features: Features = Field(description="What an instance looks like.")
+    scaling: Literal["none", "unit", "standard"] = Field(
+        "none",
+        description="none; unit: divide by the Euclidean norm; standard: subtract the running "
+        "mean and divide by the running standard deviation of the instances folded so far.",
+    )
+    window_s: float = Field(
+        600.0,
+        ge=0.1,
+        le=MAX_WINDOW_S,
+        description="Seconds in which feedback counts; then the decision expires.",
+    )
+    on_expiry: Literal["ignore", "no_click"] = Field(
+        "ignore", description="What silence means: nothing, or a missing click."
+    )
+    max_pending: int = Field(
+        100_000, ge=1, le=MAX_PENDING, description="Decisions that may wait for feedback."
+    )
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of every draw.")
+    log_keep: int = Field(
+        100_000,
+        ge=0,
+        le=MAX_LOG_KEEP,
+        description="Events kept in the log beyond what recovery needs.",
+    )
+
+    @field_validator("labels")
+    @classmethod
+    def _distinct(cls, labels: list[str]) -> list[str]:
+        return distinct("labels", labels)
+
+    def to_json(self) -> str:
+        """Return the canonical JSON text: equal specs have equal texts."""
+        return self.model_dump_json()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> ModelSpec:
+        """Parse what `to_json` wrote."""
+        return cls.model_validate_json(text)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the spec as plain JSON values."""
+        return self.model_dump(mode="json")
+
+
+def distinct(what: str, names: list[str]) -> list[str]:
+    """Return `names` if no one stands twice in it."""
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{what} must be distinct, and {twice!r} stands there twice")
+    return names
+
+
+def is_model_name(text: str) -> bool:
+    """Whether a model can have this name."""
+    return re.fullmatch(MODEL_NAME.strip("^$"), text) is not None

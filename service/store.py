@@ -1,0 +1,406 @@
+"""Models in Redis: the only module that speaks to it.
+
+Every change is one script, atomic and idempotent by id, so a call whose answer was lost may
+be sent again. Keys of one model share the hash tag `{tenant/name}`, hence one slot of a
+cluster.
+
+| key | type | content |
+|---|---|---|
+| `mc:{m}:meta` | hash | spec, uid, format, seq, chain, labels, counters |
+| `mc:{m}:pending` | hash | nonce -> record of the decision |
+| `mc:{m}:due` | sorted set | nonce -> deadline in ms |
+| `mc:{m}:done:<uid>:<bucket>` | hash with TTL | nonce -> outcome, seq, head of the record |
+| `mc:{m}:log` | stream | `<seq>-0` -> body, chain |
+| `mc:{m}:snap`, `:snap1` | hash | seq, chain, digest, state |
+| `mc:models` | set | every `tenant/name` |
+| `mc:secret` | string | what decision ids are signed with, unless the settings say |
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError, RedisError, ResponseError
+
+from service import scripts
+from service.errors import LogBroken, NotFound, Unavailable
+from service.events import Entry
+from service.ids import SECRET_BYTES
+from service.scripts import Script
+from service.spec import ModelSpec
+
+FORMAT = "1"
+#: Tombstone buckets are this wide at least: a retry a minute later still gets its answer.
+MIN_BUCKET_MS = 60_000
+#: Entries that one read takes: a few milliseconds of folding.
+READ_ENTRIES = 512
+#: Decisions that one expiry sweep ends at once.
+EXPIRE_BATCH = 100
+
+MODELS_KEY = "mc:models"
+SECRET_KEY = "mc:secret"  # noqa: S105 - the name of a key, not a secret
+
+COUNTERS = (
+    "decisions",
+    "feedback",
+    "clicks",
+    "expired",
+    "late",
+    "duplicates",
+    "conflicts",
+    "learned",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where one incarnation of one model lives, and the times its scripts need."""
+
+    key: str
+    uid: str
+    window_ms: int
+    bucket_ms: int
+    max_pending: int
+    log_keep: int
+
+    @classmethod
+    def of(cls, key: str, uid: str, spec: ModelSpec) -> Address:
+        """Return the address of the model `key` with this incarnation and spec."""
+        window_ms = round(spec.window_s * 1000)
+        bucket_ms = max(window_ms, MIN_BUCKET_MS)
+        return cls(key, uid, window_ms, bucket_ms, spec.max_pending, spec.log_keep)
+
+    def part(self, name: str) -> str:
+        """Return the Redis key of one part of the model."""
+        return part_key(self.key, name)
+
+    @property
+    def done(self) -> str:
+        """Prefix of the tombstone buckets; another incarnation never sees them."""
+        return f"{self.part('done')}:{self.uid}"
+
+
+class ModelGone(NotFound):
+    """The incarnation that was asked for is not there any more."""
+
+
+class Meta(NamedTuple):
+    """What a model's meta hash says."""
+
+    spec: ModelSpec
+    uid: str
+    seq: int
+    chain: str
+    labels: str
+    created_at_ms: int
+    counters: dict[str, int]
+
+
+class Recorded(NamedTuple):
+    """The answer to one decision that was to be recorded.
+
+    `old` is the earlier record under the same nonce; `full` says that the pending cap is
+    reached; else it is new, as of `now_ms`.
+    """
+
+    now_ms: int
+    old: bytes | None
+    full: bool
+
+
+class Verdict(NamedTuple):
+    """What became of one feedback or example: its status, seq, and the first feedback."""
+
+    status: str
+    seq: int | None
+    feedback: int | None
+
+
+class Snapshot(NamedTuple):
+    """A stored state."""
+
+    seq: int
+    chain: str
+    digest: str
+    blob: bytes
+
+
+def part_key(key: str, name: str) -> str:
+    """Return the Redis key of one part of the model `key`."""
+    return f"mc:{{{key}}}:{name}"
+
+
+def connect(url: str, timeout_s: float) -> Redis:
+    """Return a client that fails in `timeout_s` and never re-sends by itself."""
+    client: Redis = Redis.from_url(
+        url,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        retry=Retry(NoBackoff(), 0),
+        decode_responses=False,
+    )
+    return client
+
+
+class Store:
+    """The operations on models; raises Unavailable when Redis does not answer as it should."""
+
+    def __init__(self, client: Redis) -> None:
+        self.client = client
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.client.aclose()
+
+    # -- models ---------------------------------------------------------------------------
+    async def create(self, key: str, spec: ModelSpec, fields: dict[str, str]) -> ModelSpec | None:
+        """Create the model; return the spec of the one that is there already, else None."""
+        await self._guard(self.client.sadd(MODELS_KEY, key))
+        flat = [text for pair in ({"spec": spec.to_json()} | fields).items() for text in pair]
+        keys = [part_key(key, name) for name in PARTS]
+        reply = await self._run(scripts.CREATE, keys, flat)
+        return None if reply[0] == b"ok" else ModelSpec.from_json(reply[1])
+
+    async def finish_import(
+        self, key: str, token: str, uid: str, labels: str, snapshot: Snapshot
+    ) -> None:
+        """Make an imported model visible, with the state that its events lead to."""
+        keys = [part_key(key, "meta"), part_key(key, "snap")]
+        await self._run(scripts.FINISH, keys, [token, uid, labels, *snapshot])
+
+    async def abandon_import(self, key: str, token: str) -> None:
+        """Remove what an import that failed has left."""
+        with contextlib.suppress(Unavailable, ModelGone):
+            await self._run(scripts.ABANDON, [part_key(key, name) for name in PARTS], [token])
+            await self._guard(self.client.srem(MODELS_KEY, key))
+
+    async def import_entries(self, key: str, token: str, entries: Sequence[Entry]) -> None:
+        """Append exported entries to a model that is being imported."""
+        flat: list[str | bytes] = [token, str(len(entries))]
+        for entry in entries:
+            flat += [str(entry.seq), entry.chain, entry.body]
+        keys = [part_key(key, "meta"), part_key(key, "log")]
+        await self._run(scripts.IMPORT, keys, flat)
+
+    async def delete(self, key: str) -> bool:
+        """Delete the model with everything of it; say whether it was there."""
+        keys = [part_key(key, name) for name in PARTS]
+        gone = await self._guard(self.client.unlink(*keys))
+        await self._guard(self.client.srem(MODELS_KEY, key))
+        return bool(gone)
+
+    async def list_keys(self) -> list[str]:
+        """Return the key of every model of every tenant, sorted."""
+        members = await self._guard(self.client.smembers(MODELS_KEY))
+        return sorted(member.decode() for member in members)
+
+    async def meta(self, key: str) -> Meta:
+        """Return a model's meta data, or raise NotFound."""
+        raw = await self._guard(self.client.hgetall(part_key(key, "meta")))
+        fields = {name.decode(): value for name, value in raw.items()}
+        if "uid" not in fields:
+            raise NotFound(f"there is no model {key.split('/', 1)[-1]!r}")
+        if fields["format"].decode() != FORMAT:
+            raise Unavailable(
+                f"the model's format is {fields['format'].decode()!r}, not {FORMAT!r}"
+            )
+        return Meta(
+            ModelSpec.from_json(fields["spec"]),
+            fields["uid"].decode(),
+            int(fields["seq"]),
+            fields["chain"].decode(),
+            fields["labels"].decode(),
+            int(fields["created_at_ms"]),
+            {name: int(fields.get(name, 0)) for name in COUNTERS},
+        )
+
+    async def pending(self, key: str) -> int:
+        """Return how many decisions wait for feedback."""
+        return int(await self._guard(self.client.hlen(part_key(key, "pending"))))
+
+    async def heads(self, keys: Sequence[str]) -> list[tuple[str, int, str] | None]:
+        """Return (uid, seq, chain) of each model, None where it is gone."""
+        pipeline = self.client.pipeline(transaction=False)
+        for key in keys:
+            pipeline.hmget(part_key(key, "meta"), "uid", "seq", "chain")
+        replies = await self._guard(pipeline.execute())
+        return [
+            None if uid is None else (uid.decode(), int(seq), chain.decode())
+            for uid, seq, chain in replies
+        ]
+
+    async def first_deadlines(self, keys: Sequence[str]) -> tuple[int, list[int | None]]:
+        """Return Redis' time and the earliest deadline of each model, in ms."""
+        pipeline = self.client.pipeline(transaction=False)
+        pipeline.time()
+        for key in keys:
+            pipeline.zrange(part_key(key, "due"), 0, 0, withscores=True)
+        (seconds, microseconds), *replies = await self._guard(pipeline.execute())
+        deadlines = [int(reply[0][1]) if reply else None for reply in replies]
+        return seconds * 1000 + microseconds // 1000, deadlines
+
+    async def secret(self, fresh: bytes) -> bytes:
+        """Return the stored secret; store `fresh` if there is none."""
+        if len(fresh) < SECRET_BYTES:
+            raise ValueError(f"a secret has at least {SECRET_BYTES} bytes")
+        await self._guard(self.client.set(SECRET_KEY, fresh, nx=True))
+        return cast(bytes, await self._guard(self.client.get(SECRET_KEY)))
+
+    # -- rounds ---------------------------------------------------------------------------
+    async def decide(
+        self, address: Address, items: Sequence[tuple[bytes, bool, bytes]]
+    ) -> tuple[list[Recorded], int]:
+        """Record (nonce, repeatable, record) each; return the answers and the log's seq."""
+        argv: list[Any] = [
+            address.uid,
+            address.max_pending,
+            address.window_ms,
+            address.bucket_ms,
+            len(items),
+        ]
+        for nonce, repeatable, record in items:
+            argv += [nonce, b"1" if repeatable else b"0", record]
+        keys = [address.part("meta"), address.part("pending"), address.part("due"), address.done]
+        reply = await self._run(scripts.DECIDE, keys, argv)
+        now_ms = int(reply[1])
+        answers = [
+            Recorded(now_ms, None, False)
+            if not old
+            else Recorded(now_ms, None, True)
+            if old == b"full"
+            else Recorded(now_ms, old, False)
+            for old in reply[3]
+        ]
+        return answers, int(reply[2])
+
+    async def admit(
+        self, address: Address, items: Sequence[tuple[bytes, int, int]], after: int
+    ) -> tuple[list[Verdict], list[Entry]]:
+        """Admit (nonce, issued_ms, feedback) each; return verdicts and the log after `after`."""
+        argv: list[Any] = [address.uid, address.bucket_ms, after, READ_ENTRIES, len(items)]
+        for item in items:
+            argv += item
+        reply = await self._run(scripts.ADMIT, _log_keys(address), argv)
+        return [_verdict(raw) for raw in reply[1]], _entries(reply[2])
+
+    async def learn(
+        self, address: Address, items: Sequence[tuple[bytes, bytes]], after: int
+    ) -> tuple[list[Verdict], list[Entry]]:
+        """Log (nonce, record) examples each; return verdicts and the log after `after`."""
+        argv: list[Any] = [address.uid, address.bucket_ms, after, READ_ENTRIES, len(items)]
+        for item in items:
+            argv += item
+        keys = [address.part("meta"), address.part("log"), address.done]
+        reply = await self._run(scripts.LEARN, keys, argv)
+        return [_verdict(raw) for raw in reply[1]], _entries(reply[2])
+
+    async def expire_due(self, address: Address) -> int:
+        """End up to `EXPIRE_BATCH` decisions whose window has closed; return how many."""
+        argv = [address.uid, address.bucket_ms, address.window_ms, EXPIRE_BATCH]
+        reply = await self._run(scripts.EXPIRE, _log_keys(address), argv)
+        return int(reply[1])
+
+    async def append(
+        self, address: Address, kind: str, nonce: bytes, record: bytes, guard: tuple[str, str, str]
+    ) -> int | None:
+        """Append one event if field `guard[0]` still is `guard[1]`; it becomes `guard[2]`.
+
+        Returns the event's seq, or None where the field has changed.
+        """
+        keys = [address.part("meta"), address.part("log")]
+        reply = await self._run(scripts.APPEND, keys, [address.uid, kind, nonce, *guard, record])
+        return int(reply[1]) if reply[0] == b"ok" else None
+
+    # -- log and snapshots ----------------------------------------------------------------
+    async def read(self, address: Address, after: int) -> tuple[int, str, list[Entry]]:
+        """Return the log's seq and chain, and its first entries after `after`."""
+        keys = [address.part("meta"), address.part("log")]
+        reply = await self._run(scripts.READ, keys, [address.uid, after, READ_ENTRIES])
+        return int(reply[1]), reply[2].decode(), _entries(reply[3])
+
+    async def first_seq(self, address: Address) -> int | None:
+        """Return the seq of the oldest entry that the log still holds."""
+        raw = await self._guard(self.client.xrange(address.part("log"), "-", "+", count=1))
+        return _seq_of(raw[0][0]) if raw else None
+
+    async def snapshots(self, address: Address) -> list[Snapshot]:
+        """Return the stored snapshots, newest first."""
+        found = []
+        for name in ("snap", "snap1"):
+            raw = await self._guard(self.client.hgetall(address.part(name)))
+            if raw:
+                found.append(
+                    Snapshot(
+                        int(raw[b"seq"]),
+                        raw[b"chain"].decode(),
+                        raw[b"digest"].decode(),
+                        raw[b"blob"],
+                    )
+                )
+        return found
+
+    async def snapshot_seq(self, key: str) -> int:
+        """Return the seq of the newest snapshot, 0 without one."""
+        return int(await self._guard(self.client.hget(part_key(key, "snap"), "seq")) or 0)
+
+    async def rates(self, address: Address) -> tuple[str, int]:
+        """Return the rates as last set, empty if never, and the log's seq."""
+        raw, seq = await self._guard(self.client.hmget(address.part("meta"), "rates", "seq"))
+        return (raw or b"").decode(), int(seq or 0)
+
+    async def save_snapshot(self, address: Address, snapshot: Snapshot) -> bool:
+        """Store a snapshot; False if a newer one is there; LogBroken if it is of another log."""
+        keys = [address.part(name) for name in ("meta", "snap", "snap1", "log")]
+        argv = [address.uid, *snapshot, address.log_keep]
+        reply = await self._run(scripts.SNAP, keys, argv)
+        if reply[0] == b"foreign":
+            raise LogBroken(f"the log at event {snapshot.seq} is not the one that was folded")
+        return bool(reply[0] == b"ok")
+
+    # -- plumbing -------------------------------------------------------------------------
+    async def _run(self, script: Script, keys: Sequence[str], argv: Sequence[Any]) -> list[Any]:
+        call = self._call(script, keys, argv)
+        reply = cast(list[Any], await self._guard(call))
+        if reply[0] == b"gone":
+            raise ModelGone("the model was deleted")
+        return reply
+
+    async def _call(self, script: Script, keys: Sequence[str], argv: Sequence[Any]) -> Any:
+        try:
+            return await self.client.evalsha(script.sha, len(keys), *keys, *argv)
+        except NoScriptError:
+            return await self.client.eval(script.text, len(keys), *keys, *argv)
+
+    async def _guard(self, call: Awaitable[Any] | Any) -> Any:
+        try:
+            return await call
+        except ResponseError as error:
+            raise Unavailable(f"Redis refused: {error}") from error
+        except (RedisError, OSError, TimeoutError) as error:
+            raise Unavailable(f"Redis does not answer: {type(error).__name__}") from error
+
+
+PARTS = ("meta", "pending", "due", "log", "snap", "snap1")
+
+
+def _log_keys(address: Address) -> list[str]:
+    return [address.part(name) for name in ("meta", "pending", "due", "log")] + [address.done]
+
+
+def _verdict(raw: Sequence[bytes]) -> Verdict:
+    status, seq, feedback = raw
+    return Verdict(status.decode(), int(seq) if seq else None, int(feedback) if feedback else None)
+
+
+def _entries(raw: Sequence[Any]) -> list[Entry]:
+    return [Entry(_seq_of(entry_id), fields[3].decode(), fields[1]) for entry_id, fields in raw]
+
+
+def _seq_of(entry_id: bytes) -> int:
+    return int(entry_id.partition(b"-")[0])
