@@ -54,7 +54,7 @@ class LiveBoard:
         self._console = console
         self._started_s = time.perf_counter()
         self._next_s = self._started_s
-        self._lines = 0
+        self._lines = 1
         self._progress = Progress(
             BarColumn(bar_width=40),
             MofNCompleteColumn(),
@@ -100,4 +100,4 @@ class LiveBoard:
             errors = ", ".join(
                 f"{name} {percent(track.error())}" for name, track in self._tracks.items()
             )
-            self._console.print(f"{done:,} of {self._horizon:,}: {errors}; {pace}")
+            self._console.print(f"{done:,} of {self._horizon:,}: {errors}; {pace}", soft_wrap=True)

@@ -1,0 +1,242 @@
+"""The command `misclick demo`: a real service, a real data set, clicks that lie."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from clients import Client, MisclickError, Retries
+from clients.replay.datasets import Dataset, load
+from clients.replay.http_player import HttpPlayer
+from clients.replay.live import LiveBoard
+from clients.replay.report import percent, plot, table
+from clients.replay.run import Replay, Track
+from clients.replay.stream import ClickStream, Noise
+from service.replay_command import model_spec
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
+
+#: False and missed clicks: mild noise and heavy noise.
+NOISES = ((0.15, 0.15), (0.2, 0.4))
+#: Share of exploration. A tenth lets both learners settle within the demo.
+GAMMA = 0.1
+#: Long enough for the gap to open; about a minute on two cores.
+ROUNDS = 80_000
+#: Rounds decided by one call: a call costs the client as much as some twenty decisions.
+BATCH = 100
+WINDOW = 2000
+#: What the service prints when it has a port.
+LISTENS = re.compile(r"listens on (http://\S+)")
+POLL_S = 0.05
+START_S = 60.0
+STOP_S = 20.0
+
+
+class DemoError(Exception):
+    """The demo's service does not start or does not live."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command and its options."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="watch Banditron and RCNBF learn from clicks that lie, through a real service",
+        description=(
+            "Start the service with a store of its own, replay river's image segments to it as "
+            "a noisy click stream, show the running errors side by side, draw them, and stop."
+        ),
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help=f"length of the replay (default: {ROUNDS:,})"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of examples, noise and draws")
+    parser.add_argument(
+        "--png", type=Path, default=Path("out/demo.png"), help="the picture (default: %(default)s)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo and leave nothing running; return the exit status."""
+    console = Console()
+    try:
+        with _ending_in_order(), running_service() as url, Client(url) as client:
+            console.print(f"The service answers at {url}", soft_wrap=True)
+            _demo(args, client, console)
+    except (DemoError, MisclickError, OSError) as error:
+        print(f"misclick demo: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("misclick demo: stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _demo(args: argparse.Namespace, client: Client, console: Console) -> None:
+    dataset = load("segments")
+    console.print(
+        f"{len(dataset.y):,} image segments, {dataset.n_features} features, "
+        f"{len(dataset.labels)} labels: {', '.join(dataset.labels)}. "
+        f"Each of {args.rounds:,} rounds shows a label for one of them and hears a click if the "
+        "label is right, but some clicks are false and some are missed. Banditron believes what "
+        "it hears; RCNBF knows how often it is wrong."
+    )
+    replays = {rates: _replay(args, client, dataset, *rates) for rates in NOISES}
+    tracks = {
+        f"{learner} {rho_0:.0%}/{rho_1:.0%}": track
+        for (rho_0, rho_1), replay in replays.items()
+        for learner, track in replay.tracks.items()
+    }
+    board = LiveBoard(tracks, args.rounds, window=WINDOW, console=console)
+    with board:
+        runs = [replay.run() for replay in replays.values()]
+        for done in zip(*runs, strict=True):
+            board.update(done[-1])
+    _summarise(args, console, replays, tracks, board.elapsed_s)
+
+
+def noise_title(rho_0: float, rho_1: float) -> str:
+    """Return the name of a noise for titles.
+
+    Examples
+    --------
+    >>> noise_title(0.2, 0.4)
+    '20 % false and 40 % missed clicks'
+    """
+    return f"{100 * rho_0:.0f} % false and {100 * rho_1:.0f} % missed clicks"
+
+
+def _replay(
+    args: argparse.Namespace, client: Client, dataset: Dataset, rho_0: float, rho_1: float
+) -> Replay:
+    """Create the two models of one noise, and return the replay that plays them."""
+    learners: dict[str, dict[str, Any]] = {
+        "Banditron": {"kind": "banditron", "gamma": GAMMA},
+        "RCNBF": {"kind": "rcnbf", "gamma": GAMMA, "rho_0": rho_0, "rho_1": rho_1},
+    }
+    players = {}
+    for shown, learner in learners.items():
+        name = f"{learner['kind']}-{100 * rho_0:.0f}-{100 * rho_1:.0f}"
+        spec = model_spec(name, learner, dataset, scaling="standard", seed=args.seed)
+        players[shown] = HttpPlayer(client, client.create_model(spec).name)
+    noise = Noise(rho_0=rho_0, rho_1=rho_1)
+    stream = ClickStream(dataset, horizon=args.rounds, seed=args.seed, noise=noise)
+    return Replay(stream, players, batch=BATCH)
+
+
+def _summarise(
+    args: argparse.Namespace,
+    console: Console,
+    replays: Mapping[tuple[float, float], Replay],
+    tracks: Mapping[str, Track],
+    elapsed_s: float,
+) -> None:
+    console.print(table(tracks, window=WINDOW))
+    for rates, replay in replays.items():
+        banditron, rcnbf = (track.error() for track in replay.tracks.values())
+        console.print(
+            f"With {noise_title(*rates)}, Banditron showed the wrong label in "
+            f"{percent(banditron)} of the rounds, RCNBF in {percent(rcnbf)}."
+        )
+    n_calls = len(tracks) * args.rounds
+    console.print(
+        f"{n_calls:,} decisions and as many feedbacks over HTTP in {elapsed_s:.0f} s, "
+        f"each feedback written to disk before it was acknowledged."
+    )
+    args.png.parent.mkdir(parents=True, exist_ok=True)
+    panels = {noise_title(*rates): replay.tracks for rates, replay in replays.items()}
+    plot(panels, args.png, title=f"Image segments, {args.rounds:,} rounds of noisy clicks")
+    console.print(f"The error curves: {args.png.resolve()}", soft_wrap=True, highlight=False)
+
+
+# -- the service ----------------------------------------------------------------------------
+@contextmanager
+def running_service() -> Iterator[str]:
+    """Run the service with a store of its own in a temporary folder; give its address.
+
+    Raises
+    ------
+    DemoError
+        It did not become ready.
+    """
+    with tempfile.TemporaryDirectory(prefix="misclick-") as folder:
+        log = Path(folder) / "service.log"
+        command = [sys.executable, "-m", "service.cli", "serve"]
+        command += ["--port", "0", "--data-dir", str(Path(folder) / "data")]
+        # Settings of the user's own service do not belong to this one.
+        environ = {k: v for k, v in os.environ.items() if not k.startswith("MISCLICK_")}
+        with log.open("wb") as output:
+            # A session of its own: Ctrl-C ends the demo, and the demo ends the service.
+            child = subprocess.Popen(  # noqa: S603 - our own command
+                command, stdout=output, stderr=output, env=environ, start_new_session=True
+            )
+        try:
+            yield _wait_until_ready(child, log)
+        finally:
+            _stop(child)
+
+
+def _wait_until_ready(child: subprocess.Popen[bytes], log: Path) -> str:
+    """Return the service's address when it is ready; raise when it ends or takes too long."""
+    deadline_s = time.monotonic() + START_S
+    reason = "it does not listen"
+    while time.monotonic() < deadline_s and child.poll() is None:
+        time.sleep(POLL_S)
+        listening = LISTENS.search(log.read_text(encoding="utf-8", errors="replace"))
+        if listening is None:
+            continue
+        url = listening.group(1)
+        with Client(url, timeout_s=2.0, retries=Retries(tries=1)) as client:
+            try:
+                readiness = client.ready()
+            except MisclickError as error:
+                reason = str(error)
+                continue
+        if readiness.ready:
+            return url
+        reason = f"its check {readiness.failing!r} fails"
+    if child.poll() is not None:
+        reason = f"it ended with status {child.returncode}"
+    said = log.read_text(encoding="utf-8", errors="replace")[-2000:]
+    raise DemoError(f"the service did not start: {reason}\n{said}")
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    """Ask the service to end, and kill it if it does not."""
+    if child.poll() is None:
+        child.terminate()
+    try:
+        child.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Treat a request to end, and a closed terminal, like Ctrl-C: clean up, then go."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    kinds = [signal.SIGTERM, signal.SIGHUP] if os.name == "posix" else [signal.SIGTERM]
+    before = {kind: signal.signal(kind, interrupt) for kind in kinds}
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

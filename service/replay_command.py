@@ -1,0 +1,305 @@
+"""The command `misclick replay`: a data set as a noisy click stream, in-process or over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pydantic import ValidationError
+from rich.console import Console
+
+from clients import Client, Dense, InputError, MisclickError, ModelSpec
+from clients.replay.datasets import BUNDLED, Dataset, load
+from clients.replay.http_player import HttpPlayer
+from clients.replay.live import LiveBoard
+from clients.replay.report import as_json, plot, table
+from clients.replay.run import Player, Replay
+from clients.replay.stream import ClickStream, Noise, Rates, draw_rates
+from learners.errors import LearnersError
+from service.errors import ServiceError
+from service.inprocess import InProcessPlayer
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
+
+#: A replay may hold feedback back for long, and drops some: nothing may expire meanwhile.
+WINDOW_S = 7 * 24 * 3600.0
+MAX_PENDING = 1_000_000
+#: Holds the API key for `--url`; a command line can be read by every user of the machine.
+API_KEY_VARIABLE = "MISCLICK_API_KEY"
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command and its options."""
+    parser = subparsers.add_parser(
+        "replay",
+        help="replay a labelled data set as a noisy click stream and watch the errors",
+        description=(
+            "Replay a labelled data set as a click stream: in each round every learner shows a "
+            "label for the same instance and gets a click if it is right, unless noise flips, "
+            "delays, drops or doubles the feedback."
+        ),
+        epilog=(
+            "example: misclick replay segments --scaling standard --rho-0 .2 --rho-1 .4 "
+            "--learner banditron:gamma=.1 --learner rcnbf:gamma=.1,rho_0=.2,rho_1=.4 "
+            "--png errors.png"
+        ),
+    )
+    parser.set_defaults(run=run)
+    bundled = ", ".join(BUNDLED)
+    parser.add_argument("data", help=f"{bundled}, or a .npz (X, y) or .csv file")
+    parser.add_argument("--label-column", help="label column of a CSV file; default: the last")
+    parser.add_argument(
+        "--learner",
+        action="append",
+        required=True,
+        metavar="KIND[:OPTION=VALUE,...]",
+        help='what plays; repeat it to compare; or a JSON object such as \'{"kind": "bpa"}\'',
+    )
+    parser.add_argument("--scaling", choices=("none", "unit", "standard"), default="none")
+    parser.add_argument("--horizon", type=int, default=100_000, help="rounds (default: 100,000)")
+    parser.add_argument("--seed", type=int, default=0, help="of stream, noise and draws")
+    parser.add_argument(
+        "--no-replacement",
+        action="store_true",
+        help="pass through the examples in random orders instead of drawing each round",
+    )
+    _add_noise(parser)
+    _add_way(parser)
+    parser.add_argument("--window", type=int, default=1000, help="rounds of the recent error")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="draw the error curves there")
+    parser.add_argument("--scale", choices=("log", "linear"), default="log", help="of the curves")
+
+
+def _add_noise(parser: argparse.ArgumentParser) -> None:
+    noise = parser.add_argument_group("noise")
+    rates = "one rate, one for each label (.1,.2,...), or a range (.1:.3) to draw them from"
+    noise.add_argument("--rho-0", default="0", metavar="RATE", help=f"false clicks: {rates}")
+    noise.add_argument("--rho-1", default="0", metavar="RATE", help="missed clicks, likewise")
+    noise.add_argument(
+        "--delay", default="0", metavar="ROUNDS", help="until feedback arrives: 10, or 0:50"
+    )
+    noise.add_argument(
+        "--shuffle", type=int, default=0, metavar="ROUNDS", help="hold back 0 to ROUNDS more"
+    )
+    noise.add_argument("--drop", type=float, default=0.0, metavar="SHARE", help="never arrives")
+    noise.add_argument("--duplicate", type=float, default=0.0, metavar="SHARE", help="comes twice")
+
+
+def _add_way(parser: argparse.ArgumentParser) -> None:
+    way = parser.add_argument_group("in-process (default) or over HTTP")
+    way.add_argument(
+        "--url",
+        help=f"replay over HTTP with this service; its API key, if any, is read from "
+        f"{API_KEY_VARIABLE}",
+    )
+    way.add_argument("--keep", action="store_true", help="keep the models made for the replay")
+    way.add_argument(
+        "--batch",
+        type=int,
+        default=1,
+        help="rounds decided at once; with 1 (default) each learns from all before it",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay, print the errors, write the files; return the exit status."""
+    try:
+        stream = stream_of(args)
+        specs = specs_of(args, stream.dataset)
+        with players_of(args, specs) as players:
+            _replay(args, Replay(stream, players, batch=args.batch))
+    except ValidationError as error:
+        for one in error.errors(include_input=False, include_url=False):
+            print(
+                f"misclick replay: {'.'.join(map(str, one['loc']))}: {one['msg']}", file=sys.stderr
+            )
+        return 2
+    except (MisclickError, LearnersError, ServiceError, OSError) as error:
+        print(f"misclick replay: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _replay(args: argparse.Namespace, replay: Replay) -> None:
+    console = Console()
+    stream = replay.stream
+    board = LiveBoard(replay.tracks, stream.horizon, window=args.window, console=console)
+    with board:
+        for done in replay.run():
+            board.update(done)
+    elapsed_s = board.elapsed_s
+    console.print(table(replay.tracks, window=args.window))
+    pace = f"{stream.horizon / elapsed_s:,.0f} a second"
+    console.print(f"{stream.horizon:,} rounds in {elapsed_s:,.1f} s, {pace}")
+    if args.json:
+        result = as_json(stream, replay.tracks, window=args.window, elapsed_s=elapsed_s)
+        args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if args.png:
+        title = f"{stream.dataset.name}, {stream.horizon:,} rounds"
+        plot(
+            {noise_title(args.rho_0, args.rho_1): replay.tracks},
+            args.png,
+            title=title,
+            scale=args.scale,
+        )
+
+
+def noise_title(rho_0: object, rho_1: object) -> str:
+    """Return the title of a panel."""
+    return f"false clicks {rho_0}, missed clicks {rho_1}"
+
+
+# -- what is replayed -----------------------------------------------------------------------
+def stream_of(args: argparse.Namespace) -> ClickStream:
+    """Return the click stream that the options describe."""
+    dataset = load(args.data, label_column=args.label_column)
+    n_labels = len(dataset.labels)
+    first, last = _range("delay", args.delay)
+    noise = Noise(
+        rho_0=parse_rates("rho-0", args.rho_0, n_labels=n_labels, seed=args.seed, which=0),
+        rho_1=parse_rates("rho-1", args.rho_1, n_labels=n_labels, seed=args.seed, which=1),
+        delay=(first, last),
+        shuffle=args.shuffle,
+        drop=args.drop,
+        duplicate=args.duplicate,
+    )
+    return ClickStream(
+        dataset,
+        horizon=args.horizon,
+        seed=args.seed,
+        replacement=not args.no_replacement,
+        noise=noise,
+    )
+
+
+def parse_rates(name: str, text: str, *, n_labels: int, seed: int, which: int) -> Rates:
+    """Read one rate, a list of rates, or a range to draw them from.
+
+    Examples
+    --------
+    >>> parse_rates("rho-0", ".1", n_labels=2, seed=0, which=0)
+    0.1
+    >>> parse_rates("rho-0", ".1,.2", n_labels=2, seed=0, which=0)
+    [0.1, 0.2]
+    """
+    try:
+        if ":" in text:
+            low, high = map(float, text.split(":"))
+            return draw_rates(low, high, n_labels=n_labels, seed=seed, which=which)
+        rates = [float(part) for part in text.split(",")]
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"--{name}: expected .1, or .1,.2,..., or .1:.3, got {text!r}") from None
+    return rates[0] if len(rates) == 1 else rates
+
+
+def _range(name: str, text: str) -> tuple[int, int]:
+    """Read `10` or `0:50`."""
+    try:
+        first, last = map(int, text.split(":")) if ":" in text else (int(text), int(text))
+    except ValueError:
+        raise InputError(f"--{name}: expected 10, or 0:50, got {text!r}") from None
+    return first, last
+
+
+# -- who plays ------------------------------------------------------------------------------
+def parse_learner(text: str) -> dict[str, Any]:
+    """Read a learner: its kind and options, or a JSON object with both.
+
+    Examples
+    --------
+    >>> parse_learner("rcnbf:gamma=.1,rho_0=0.2,rho_1=.4")
+    {'kind': 'rcnbf', 'gamma': 0.1, 'rho_0': 0.2, 'rho_1': 0.4}
+    >>> parse_learner('{"kind": "soba", "full": true}')
+    {'kind': 'soba', 'full': True}
+    """
+    if text.startswith("{"):
+        try:
+            return msgspec.json.decode(text, type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise InputError(f"--learner: expected a JSON object: {error}") from None
+    kind, _, options = text.partition(":")
+    learner: dict[str, Any] = {"kind": kind}
+    for option in filter(None, options.split(",")):
+        name, equals, value = option.partition("=")
+        if not equals:
+            raise InputError(f"--learner: expected KIND:OPTION=VALUE,..., got {text!r}")
+        learner[name] = _value(value)
+    return learner
+
+
+def _value(text: str) -> bool | int | float | str:
+    """Read an option: true or false, a number, or else a word."""
+    if text in ("true", "false"):
+        return text == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def model_spec(
+    name: str, learner: dict[str, Any], dataset: Dataset, *, scaling: Any, seed: int
+) -> ModelSpec:
+    """Return the spec of a model that plays `dataset`."""
+    return ModelSpec(
+        name=name,
+        learner=learner,
+        labels=dataset.labels,
+        features=Dense(dataset.n_features),
+        scaling=scaling,
+        seed=seed,
+        window_s=WINDOW_S,
+        max_pending=MAX_PENDING,
+    )
+
+
+def specs_of(args: argparse.Namespace, dataset: Dataset) -> dict[str, ModelSpec]:
+    """Return the model of each learner, by the name it is shown with."""
+    learners = [parse_learner(text) for text in args.learner]
+    kinds = [str(learner.get("kind")) for learner in learners]
+    run_id = secrets.token_hex(4)
+    specs = {}
+    for number, (text, learner, kind) in enumerate(zip(args.learner, learners, kinds, strict=True)):
+        shown = kind if kinds.count(kind) == 1 else text
+        if shown in specs:
+            raise InputError(f"--learner: expected different ones, got {text!r} twice")
+        specs[shown] = model_spec(
+            f"replay-{run_id}-{number}", learner, dataset, scaling=args.scaling, seed=args.seed
+        )
+    return specs
+
+
+def plain(spec: ModelSpec) -> dict[str, Any]:
+    """Return a spec as the JSON values that the service would get."""
+    return msgspec.json.decode(msgspec.json.encode(spec), type=dict[str, Any])
+
+
+@contextmanager
+def players_of(
+    args: argparse.Namespace, specs: Mapping[str, ModelSpec]
+) -> Iterator[dict[str, Player]]:
+    """Give a player for each model; models of a service are deleted in the end."""
+    if args.url is None:
+        yield {shown: InProcessPlayer(plain(spec)) for shown, spec in specs.items()}
+        return
+    with ExitStack() as stack:
+        client = stack.enter_context(Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE)))
+        for spec in specs.values():
+            client.create_model(spec)
+            if not args.keep:
+                stack.callback(client.delete_model, spec.name)
+        yield {shown: HttpPlayer(client, spec.name) for shown, spec in specs.items()}
