@@ -127,7 +127,8 @@ class SlowSOBA:
             self.margin_sum += m
             self.matrix += np.outer(z, z) if self.full else np.diag(z * z)
             self.theta -= g
-            self.weights = np.linalg.solve(self.matrix, self.theta).reshape(self.shape)
+            solved = np.linalg.solve(self.matrix, self.theta)
+            self.weights = solved.astype(np.float64).reshape(self.shape)
         return m
 
 
