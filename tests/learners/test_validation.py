@@ -1,0 +1,55 @@
+"""The checks of instances: what is let through and what is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from learners.errors import InputError
+from learners.validation import MAX_FEATURE, check_instance, check_instances
+
+
+def test_largest_instances_pass() -> None:
+    """The limit itself is allowed, in every feature, whatever the sum of squares."""
+    for n_features in (1, 3, 1000):
+        x = np.full(n_features, MAX_FEATURE)
+        check_instance(x, n_features)
+        check_instance(-x, n_features)
+        check_instances(np.stack([x, -x]), n_features)
+
+
+@pytest.mark.parametrize("value", [np.nextafter(MAX_FEATURE, np.inf), -1e200, np.inf, np.nan])
+@pytest.mark.parametrize("n_features", [1, 500])
+def test_one_bad_value_is_found(value: float, n_features: int) -> None:
+    """One ulp beyond, an overflowing square, infinity and NaN are refused with their place."""
+    x = np.zeros(n_features)
+    x[-1] = value
+    with pytest.raises(InputError, match=rf"x\[{n_features - 1}\]: expected a finite number"):
+        check_instance(x, n_features)
+    xs = np.zeros((3, n_features))
+    xs[1, 0] = value
+    with pytest.raises(InputError, match=r"xs\[1\]\[0\]: expected a finite number"):
+        check_instances(xs, n_features)
+
+
+def test_strided_instances_pass() -> None:
+    """A column of a larger array is as good as any."""
+    check_instance(np.ones((4, 3))[:, 1], 4)
+
+
+@pytest.mark.parametrize(
+    ("x", "got"),
+    [
+        (np.ones(3), r"float64 \(3,\)"),
+        (np.ones(2, dtype=np.float32), r"float32 \(2,\)"),
+        (np.ones(2, dtype=">f8"), ">f8"),
+        ([1.0, 1.0], "list"),
+        (None, "NoneType"),
+    ],
+)
+def test_wrong_arrays_are_named(x: object, got: str) -> None:
+    """Shape, dtype, byte order or type: the message has what came, without its values."""
+    with pytest.raises(
+        InputError, match=rf"x: expected a float64 array of shape \(2,\), got {got}"
+    ):
+        check_instance(x, 2)  # type: ignore[arg-type] # wrong types are what is tried
