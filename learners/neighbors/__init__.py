@@ -1,0 +1,1 @@
+"""Nearest neighbours over a moving window, and what is robust to wrong labels on top of them."""

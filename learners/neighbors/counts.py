@@ -1,0 +1,163 @@
+"""What is counted over the graph, kept up to date by integer additions alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learners.neighbors.graph import NeighborGraph
+from learners.neighbors.metrics import Slots
+from learners.neighbors.window import Labels
+
+Counts = NDArray[np.int64]
+
+
+class Occurrences:
+    """How often each example is among the k nearest of others, in all and by their labels.
+
+    ``N_k(i)`` is the number of examples j that have i among their k nearest, ``N_{k,c}(i)``
+    the number of those with label c, ``BN(i)`` of those with another label than i.
+
+    Parameters
+    ----------
+    graph
+        Followed from now on; its window must be empty.
+    n_labels
+        Number K of labels.
+    k
+        Neighbours counted, at most the graph's k.
+
+    Attributes
+    ----------
+    total
+        N_k by slot, (capacity + 1,); the last entry is meaningless.
+    by_label
+        N_{k,c} by slot and label, (capacity + 1, K).
+
+    References
+    ----------
+    .. [1] Tomasev and Buza, *Hubness-aware kNN classification of high-dimensional data in
+       presence of label noise*, 2015, section 3.
+    """
+
+    def __init__(self, graph: NeighborGraph, n_labels: int, k: int) -> None:
+        self._graph = graph
+        self.k = k
+        size = graph.window.capacity + 1
+        self.total: Counts = np.zeros(size, dtype=np.int64)
+        self.by_label: Counts = np.zeros((size, n_labels), dtype=np.int64)
+
+    def add_label(self) -> None:
+        """Make room for one more label."""
+        self.by_label = np.pad(self.by_label, ((0, 0), (0, 1)))
+
+    def bad(self, slots: Slots) -> Counts:
+        """Return BN of these slots."""
+        own = self.by_label[slots, self._graph.window.labels[slots]]
+        bad: Counts = self.total[slots] - own
+        return bad
+
+    def table(self) -> Counts:
+        """Return (K, K): how many places those labelled l take in the lists of those labelled c."""
+        live = self._graph.window.live()
+        n_labels = self.by_label.shape[1]
+        table: Counts = np.zeros((n_labels, n_labels), dtype=np.int64)
+        np.add.at(table, self._graph.window.labels[live], self.by_label[live])
+        return table
+
+    def forget(self, slots: Slots) -> None:
+        """Take back the places in these slots' lists."""
+        self._add(slots, -1)
+
+    def count(self, slots: Slots) -> None:
+        """Add the places in these slots' lists."""
+        self._add(slots, 1)
+
+    def _add(self, slots: Slots, sign: int) -> None:
+        labels = self._graph.window.labels
+        members = self._graph.neighbors(slots, self.k).ravel()
+        owners = np.repeat(labels[slots], self.k)
+        real = members < self._graph.window.capacity
+        if not real.all():
+            members, owners = members[real], owners[real]
+        n_labels = self.by_label.shape[1]
+        np.add.at(self.total, members, sign)
+        np.add.at(self.by_label.reshape(-1), members * np.int64(n_labels) + owners, sign)
+
+
+class NeighborhoodLabels:
+    """For each example the labels among itself and its k' nearest, and how often each count.
+
+    These are the k'-averages from which the noise rates are estimated: entry (i, c) of
+    `by_label` over `size` is the share of label c around example i. `histogram` says how many
+    examples have each count, so that extremes and quantiles of the shares are read off without
+    a pass over the window.
+
+    Parameters
+    ----------
+    graph
+        Followed from now on; its window must be empty.
+    n_labels
+        Number K of labels.
+    k
+        k', the neighbours counted beside the example itself, at most the graph's k.
+
+    Attributes
+    ----------
+    by_label
+        (capacity, K): counts by slot and label.
+    histogram
+        (K, k' + 2): entry (c, m) is the number of examples with m times label c around them.
+
+    References
+    ----------
+    .. [1] Gao, Niu and Zhou, *On the consistency of exact and approximate nearest neighbor
+       with noisy data*, 2016, section 4 (pi_0(x_j) = j: the example itself counts).
+    """
+
+    def __init__(self, graph: NeighborGraph, n_labels: int, k: int) -> None:
+        self._graph = graph
+        self.k = k
+        self.by_label: Counts = np.zeros((graph.window.capacity, n_labels), dtype=np.int64)
+        self.histogram: Counts = np.zeros((n_labels, k + 2), dtype=np.int64)
+
+    @property
+    def size(self) -> int:
+        """How many labels are counted around each example: k' + 1, or all there are."""
+        return min(self.k + 1, len(self._graph))
+
+    def add_label(self) -> None:
+        """Make room for one more label, which nobody has yet."""
+        self.by_label = np.pad(self.by_label, ((0, 0), (0, 1)))
+        self.histogram = np.pad(self.histogram, ((0, 1), (0, 0)))
+        self.histogram[-1, 0] = len(self._graph)
+
+    def forget(self, slots: Slots) -> None:
+        """Take these slots out of the histogram."""
+        self._tally(self.by_label[slots], -1)
+
+    def count(self, slots: Slots) -> None:
+        """Count the labels around these slots anew and put them into the histogram."""
+        n_labels = len(self.histogram)
+        around = self._labels_around(slots)
+        # One label beyond the last takes the places that hold nobody.
+        lines = np.arange(len(slots), dtype=np.int64)[:, np.newaxis] * (n_labels + 1)
+        counts = np.bincount(
+            (around + lines).ravel(), minlength=len(slots) * (n_labels + 1)
+        ).reshape(len(slots), n_labels + 1)[:, :n_labels]
+        self.by_label[slots] = counts
+        self._tally(counts, 1)
+
+    def _labels_around(self, slots: Slots) -> Labels:
+        window = self._graph.window
+        members = self._graph.neighbors(slots, self.k)
+        around = np.empty((len(slots), self.k + 1), dtype=np.int32)
+        around[:, 0] = window.labels[slots]
+        around[:, 1:] = window.labels[members]
+        around[:, 1:][members == window.capacity] = len(self.histogram)
+        return around
+
+    def _tally(self, counts: Counts, sign: int) -> None:
+        width = self.histogram.shape[1]
+        places = counts + np.arange(len(self.histogram)) * width
+        np.add.at(self.histogram.reshape(-1), places.ravel(), sign)

@@ -1,0 +1,265 @@
+"""The neighbour graph of a moving window, exact after every insert and eviction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learners.base import check_count
+from learners.neighbors.lists import Arrivals, NeighborLists
+from learners.neighbors.metrics import Rows, Slots
+from learners.neighbors.search import queries_per_pass
+from learners.neighbors.window import Window
+from learners.validation import FloatArray
+
+_NOBODY: Slots = np.zeros(0, dtype=np.int32)
+_TRUE = np.ones(1, dtype=np.bool_)
+#: Arrivals and departures make the length of a list a random walk, whose spread goes with the
+#: square root of the length. With a surplus of this many roots of k about one insert in a
+#: hundred finds a list that ran dry; longer lists cost more to keep than that saves.
+_SURPLUS_IN_ROOTS = 3
+
+
+def list_width(k: int) -> int:
+    """Return the length up to which lists are kept so that they seldom fall below k.
+
+    Examples
+    --------
+    >>> list_width(10), list_width(50)
+    (20, 72)
+    """
+    return k + math.ceil(_SURPLUS_IN_ROOTS * math.sqrt(k))
+
+
+class Observer(Protocol):
+    """Something counted over the graph that follows its changes."""
+
+    def forget(self, slots: Slots) -> None:
+        """Take back what these slots' lists and labels added; they are about to change."""
+
+    def count(self, slots: Slots) -> None:
+        """Add what these slots' lists and labels say now."""
+
+
+class _Change(NamedTuple):
+    """What one step does to one pool: members gone, who held them, who gets new ones."""
+
+    left: Slots
+    holders: Slots
+    arrivals: Arrivals
+    #: Owners whose first k change: what observers count.
+    seen: Slots
+
+
+class NeighborGraph:
+    """For each example in a window its k nearest others, nearest first, ties by age.
+
+    The lists equal a search from scratch after every change, to the last bit and on every CPU:
+    BLAS proposes, and float64 arithmetic in a fixed order decides. Inserting one example into
+    a window of n costs one pass over the window, plus a pass for each list that ran dry (one
+    in ten inserts or so); a batch shares the pass. Many *equal* examples are the slow case:
+    they are in each other's lists, and each change then touches all of those.
+
+    Parameters
+    ----------
+    window
+        An empty window, changed from now on only through the graph.
+    k
+        Neighbours per example, at least 1. With fewer others in the window, all of them.
+    n_classes
+        0 (the default) for one list per example over the whole window; otherwise one list per
+        example and class, over the examples of that class.
+
+    Examples
+    --------
+    >>> graph = NeighborGraph(Window(3, n_features=1), k=1)
+    >>> for value in (0.0, 1.0, 5.0, 4.0):
+    ...     slots = graph.insert(np.array([[value]], np.float32), np.array([0]))
+    >>> slots.tolist(), graph.neighbors(slots).tolist()
+    ([0], [[2]])
+    """
+
+    def __init__(self, window: Window, k: int, n_classes: int = 0) -> None:
+        self.window = window
+        self.k = check_count("k", k)
+        self._by_class = n_classes > 0
+        self._observers: list[Observer] = []
+        self._pools = [self._new_pool() for _ in range(max(1, n_classes))]
+
+    def __len__(self) -> int:
+        return len(self.window)
+
+    def observe(self, observers: Sequence[Observer]) -> None:
+        """Let these follow every change from now on; call it while the window is empty."""
+        self._observers.extend(observers)
+
+    def add_class(self) -> None:
+        """Make room for one more class (without effect on a graph that is not by class)."""
+        if self._by_class:
+            pool = self._new_pool()
+            self._pools.append(pool)
+            if len(self.window):
+                pool.search(self.window.live())
+
+    # -- reading --------------------------------------------------------------------------
+    def neighbors(self, slots: Slots, k: int | None = None, pool: int = 0) -> Slots:
+        """Return the first k (default: all k) neighbours of each slot, (m, k).
+
+        A place without a neighbour holds ``window.capacity``. `pool` is the class, in a graph
+        by class.
+        """
+        return self._pools[pool].slots[slots, : k or self.k]
+
+    def keys(self, slots: Slots, k: int | None = None, pool: int = 0) -> FloatArray:
+        """Return the keys of `neighbors`, (m, k); infinite in a place without a neighbour."""
+        return self._pools[pool].keys[slots, : k or self.k]
+
+    def reverse(self, slot: int, k: int | None = None, pool: int = 0) -> Slots:
+        """Return the slots that have `slot` among their first k neighbours, ascending."""
+        held = (self._pools[pool].slots[: self.window.extent, : k or self.k] == slot).any(axis=1)
+        return np.flatnonzero(held).astype(np.int32)
+
+    # -- changing -------------------------------------------------------------------------
+    def insert(self, rows: Rows, labels: NDArray[np.integer], time_s: float = 0.0) -> Slots:
+        """Append examples, in order, and evict as many of the oldest as that takes.
+
+        Parameters
+        ----------
+        rows
+            Shape (m, d); m may be any number, but of more than the capacity only the last stay.
+        labels
+            Shape (m,): codes, below `n_classes` in a graph by class.
+        time_s
+            When they came, for `evict_before`.
+
+        Returns
+        -------
+        Slots
+            Where the inserted examples lie; of those that were pushed out again, nothing.
+        """
+        step = min(self.window.capacity, queries_per_pass(self.window.capacity))
+        slots = _NOBODY
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            slots = self._replace(
+                self.window.surplus(len(rows[some])), rows[some], labels[some], time_s
+            )
+        return self.window.live()[-len(rows) :] if len(rows) > step else slots
+
+    def evict(self, count: int) -> None:
+        """Take the `count` oldest examples out of the window (or all, if there are fewer)."""
+        count = min(count, len(self.window))
+        if count:
+            self._replace(count, self.window.rows[:0], np.zeros(0, dtype=np.int32), 0.0)
+
+    def evict_before(self, time_s: float) -> int:
+        """Evict the oldest examples that came before `time_s`; return how many."""
+        count = self.window.older_than(time_s)
+        self.evict(count)
+        return count
+
+    # -- inside ---------------------------------------------------------------------------
+    def _new_pool(self) -> NeighborLists:
+        return NeighborLists(self.window, self.k, list_width(self.k))
+
+    def _replace(
+        self, n_gone: int, rows: Rows, labels: NDArray[np.integer], time_s: float
+    ) -> Slots:
+        """Evict the oldest and append new ones, in one change as observers see it."""
+        window = self.window
+        gone = window.oldest(n_gone)
+        low, margin = window.propose(rows)
+        changes = [
+            self._change(number, n_gone, gone, low, rows, labels)
+            for number in range(len(self._pools))
+        ]
+        seen = changes[0].seen if len(changes) == 1 else _union([c.seen for c in changes])
+        for observer in self._observers:
+            observer.forget(np.concatenate((seen, gone)))
+        window.forget(n_gone)
+        new = window.append(rows, labels, time_s)
+        for pool, change in zip(self._pools, changes, strict=True):
+            pool.discard(gone)
+            pool.remove_members(change.left)
+            if len(change.holders):
+                pool.strike(change.holders, change.left)
+            if len(change.arrivals.owners):
+                pool.enter(change.arrivals)
+        self._settle(new, low, margin)
+        for pool, change in zip(self._pools, changes, strict=True):
+            short = pool.too_short(change.holders)
+            if len(short):
+                pool.search(short)
+        for observer in self._observers:
+            observer.count(np.concatenate((seen, new)))
+        return new
+
+    def _change(
+        self,
+        number: int,
+        n_gone: int,
+        gone: Slots,
+        low: Rows,
+        rows: Rows,
+        labels: NDArray[np.integer],
+    ) -> _Change:
+        """Find out what an eviction and new rows do to the lists of one pool."""
+        pool = self._pools[number]
+        left = gone
+        came = self._coming(len(rows))
+        if self._by_class:
+            left = gone[self.window.labels[gone] == number]
+            mine = np.flatnonzero(labels == number)
+            low, rows, came = low[mine], rows[mine], came[mine]
+        pool.shut(gone)
+        holders = _without(pool.holders(n_gone), gone)
+        arrivals = pool.arrivals(low, rows, came)
+        seen = (pool.fronts_with(holders, left), pool.fronts_entered(arrivals))
+        return _Change(left, holders, arrivals, _union(seen))
+
+    def _settle(self, new: Slots, low: Rows, margin: FloatArray) -> None:
+        """Give the new examples their own lists, out of proposals made before they came."""
+        window = self.window
+        if window.extent > low.shape[1]:
+            wider = np.empty((len(low), window.extent), dtype=np.float32)
+            wider[:, : low.shape[1]] = low
+            low = wider
+        rows = window.rows[new]
+        if len(new) == 1:
+            low[0, new[0]] = np.inf
+        elif len(new):
+            among, among_margin = window.propose_among(new)
+            low[:, new] = among
+            margin = np.maximum(margin, among_margin)
+        for number, pool in enumerate(self._pools):
+            mine = self.window.labels[new] == number
+            pool.add_members(new[mine] if self._by_class else new)
+        for pool in self._pools:
+            for i in range(len(new)):
+                line = low[i].copy() if self._by_class else low[i]
+                pool.settle(new[i : i + 1], rows[i], line, float(margin[i]))
+
+    def _coming(self, count: int) -> Slots:
+        """Return the slots that the next `count` examples will have."""
+        window = self.window
+        seqs = np.arange(window.next, window.next + count, dtype=np.int64)
+        return (seqs % window.capacity).astype(np.int32)
+
+
+def _union(parts: Sequence[Slots]) -> Slots:
+    """Return the slots that are in any part, ascending."""
+    slots = np.concatenate(parts)
+    slots.sort()
+    if len(slots) > 1:
+        slots = slots[np.concatenate((_TRUE, slots[1:] != slots[:-1]))]
+    return slots
+
+
+def _without(slots: Slots, gone: Slots) -> Slots:
+    if len(gone) == 0:
+        return slots
+    return slots[slots != gone[0]] if len(gone) == 1 else slots[~np.isin(slots, gone)]

@@ -1,0 +1,256 @@
+"""Distances: a fast single-precision proposal with a certified margin, and the exact value.
+
+A metric answers in *keys*: numbers that grow with the distance and are what the graph sorts
+by. The exact key is computed element by element in float64 in a fixed order, so that it is the
+same on every machine and symmetric to the last bit. The proposal may use BLAS, which sums in
+an order that depends on the CPU; it is only trusted within a bound that holds for every order
+of summation.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learners.errors import ParameterError, expected
+from learners.validation import FloatArray
+
+Rows: TypeAlias = NDArray[np.float32]
+Slots: TypeAlias = NDArray[np.int32]
+
+#: Unit roundoff of float32.
+_UNIT = 2.0**-24
+#: Roundings of a proposal beside those of its sum: of norms, of scalars, of the last additions.
+_OTHER_ROUNDINGS = 24
+#: Products this small may be flushed to zero by the CPU; more than a row's worth of them.
+_UNDERFLOW = 1e-30
+#: Floats of temporary memory in one exact evaluation.
+_CHUNK = 1 << 20
+
+
+def _relative_error(n_terms: int) -> float:
+    """Bound the relative error of a float32 sum of products, for any order of summation."""
+    roundings = (n_terms + _OTHER_ROUNDINGS) * _UNIT
+    return roundings / (1.0 - roundings)
+
+
+def _sums(values: FloatArray) -> FloatArray:
+    """Sum along the last axis, in numpy's fixed order."""
+    sums: FloatArray = np.add.reduce(values, axis=-1)
+    return sums
+
+
+def _largest(sizes: Rows) -> float:
+    return float(sizes.max()) if len(sizes) else 0.0
+
+
+class Metric(ABC):
+    """One distance between float32 rows, with its cache of one number per row.
+
+    Parameters
+    ----------
+    n_features
+        Length d of a row.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, n_features: int) -> None:
+        self._error = _relative_error(n_features)
+
+    @abstractmethod
+    def sizes(self, rows: Rows) -> FloatArray:
+        """Return what `propose` wants to know of each row, shape (n,); 0 for a zero row."""
+
+    @abstractmethod
+    def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> tuple[Rows, FloatArray]:
+        """Return lower bounds of all keys, and how far above them the keys may be.
+
+        Parameters
+        ----------
+        rows
+            Shape (n, d).
+        sizes
+            Shape (n,), float32: `sizes(rows)`.
+        queries
+            Shape (q, d).
+
+        Returns
+        -------
+        low
+            Shape (q, n), float32: never above the exact key.
+        margin
+            Shape (q,): no exact key exceeds `low + margin`.
+        """
+
+    @abstractmethod
+    def keys(self, left: Rows, right: Rows) -> FloatArray:
+        """Return the exact keys between paired rows (m, d) and (m, d) or (d,), shape (m,)."""
+
+    @abstractmethod
+    def distances(self, keys: FloatArray) -> FloatArray:
+        """Turn keys into distances."""
+
+    def keys_in_chunks(self, rows: Rows, slots: Slots, right: Rows) -> FloatArray:
+        """Return the exact keys of `rows[slots]` against `right`, in bounded memory."""
+        step = max(1, _CHUNK // rows.shape[1])
+        if len(slots) <= step:
+            return self.keys(rows[slots], right)
+        return np.concatenate(
+            [
+                self.keys(
+                    rows[slots[start : start + step]],
+                    right if right.ndim == 1 else right[start : start + step],
+                )
+                for start in range(0, len(slots), step)
+            ]
+        )
+
+
+class Euclidean(Metric):
+    """The Euclidean distance; the key is its square."""
+
+    name = "euclidean"
+
+    def sizes(self, rows: Rows) -> FloatArray:
+        """Return the squared norms, less their share of the error."""
+        wide = rows.astype(np.float64)
+        wide *= wide
+        return _sums(wide) * (1.0 - self._error)
+
+    def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> tuple[Rows, FloatArray]:
+        """Expand |x - y|^2 = |x|^2 + |y|^2 - 2 x.y; the error is at most e (|x|^2 + |y|^2)."""
+        scaled = np.multiply(queries, np.float32(-2.0))
+        # One matrix-vector product reads the rows as they lie, a matrix product repacks them.
+        low: Rows = (rows @ scaled[0])[np.newaxis] if len(queries) == 1 else scaled @ rows.T
+        low += sizes
+        own = self.sizes(queries)
+        low += (own - _UNDERFLOW).astype(np.float32)[:, np.newaxis]
+        return low, 2.2 * self._error * (own + _largest(sizes)) + 2.0 * _UNDERFLOW
+
+    def keys(self, left: Rows, right: Rows) -> FloatArray:
+        """Return the sums of squared differences."""
+        gap = left.astype(np.float64)
+        gap -= right
+        gap *= gap
+        return _sums(gap)
+
+    def distances(self, keys: FloatArray) -> FloatArray:
+        """Return the square roots."""
+        roots: FloatArray = np.sqrt(keys)
+        return roots
+
+
+class Manhattan(Metric):
+    """The sum of absolute differences."""
+
+    name = "manhattan"
+
+    def sizes(self, rows: Rows) -> FloatArray:
+        """Return the sums of absolute values."""
+        return _sums(np.abs(rows.astype(np.float64)))
+
+    def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> tuple[Rows, FloatArray]:
+        """Sum in float32; the error is at most e (|x| + |y|) in the sums of absolute values."""
+        low = np.empty((len(queries), len(rows)), dtype=np.float32)
+        step = max(1, _CHUNK // rows.shape[1])
+        for start in range(0, len(rows), step):
+            for line, query in zip(low, queries, strict=True):
+                gap = rows[start : start + step] - query
+                np.abs(gap, out=gap)
+                np.add.reduce(gap, axis=1, out=line[start : start + step])
+        reach = self._error * (self.sizes(queries) + _largest(sizes)) + _UNDERFLOW
+        low -= reach.astype(np.float32)[:, np.newaxis]
+        return low, 2.1 * reach
+
+    def keys(self, left: Rows, right: Rows) -> FloatArray:
+        """Return the sums of absolute differences."""
+        gap = left.astype(np.float64)
+        gap -= right
+        np.abs(gap, out=gap)
+        return _sums(gap)
+
+    def distances(self, keys: FloatArray) -> FloatArray:
+        """Return the keys: they are the distances."""
+        return keys
+
+
+class Cosine(Metric):
+    """One minus the cosine of the angle, in [0, 2].
+
+    Computed as half the squared distance of the unit vectors, which is exactly 0 for equal
+    rows. A zero row has distance 1 from every other and 0 from another zero row.
+    """
+
+    name = "cosine"
+
+    def sizes(self, rows: Rows) -> FloatArray:
+        """Return one over the norms, and 0 for a zero row."""
+        wide = rows.astype(np.float64)
+        norms = np.sqrt(_sums(wide * wide))
+        inverse: FloatArray = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+        return inverse
+
+    def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> tuple[Rows, FloatArray]:
+        """Propose 1 - x.y / (|x| |y|) within e; a zero row could be as near as 0."""
+        own = self.sizes(queries)
+        units = (queries * own[:, np.newaxis]).astype(np.float32)
+        low: Rows = (rows @ units[0])[np.newaxis] if len(queries) == 1 else units @ rows.T
+        low *= -sizes
+        low += np.float32(1.0 - 2.0 * self._error)
+        zero = sizes == 0
+        if zero.any():
+            low[:, zero] = 0.0
+        margin = np.full(len(queries), 4.2 * self._error)
+        if zero.any() or not own.all():
+            low[own == 0] = 0.0
+            margin += 1.0
+        return low, margin
+
+    def keys(self, left: Rows, right: Rows) -> FloatArray:
+        """Return half the squared distances of the unit vectors."""
+        one, other = self._units(left), self._units(right)
+        gap = one - other
+        gap *= gap
+        keys = 0.5 * _sums(gap)
+        lonely = one.any(axis=-1) != other.any(axis=-1)
+        return np.where(lonely, 1.0, keys)
+
+    def distances(self, keys: FloatArray) -> FloatArray:
+        """Return the keys: they are the distances."""
+        return keys
+
+    def _units(self, rows: Rows) -> FloatArray:
+        wide = rows.astype(np.float64)
+        norms = np.sqrt(_sums(wide * wide))[..., np.newaxis]
+        units: FloatArray = np.divide(wide, norms, out=np.zeros_like(wide), where=norms > 0)
+        return units
+
+
+_METRICS: dict[str, type[Metric]] = {
+    metric.name: metric for metric in (Euclidean, Manhattan, Cosine)
+}
+METRIC_NAMES = tuple(_METRICS)
+
+
+def make_metric(name: str, n_features: int) -> Metric:
+    """Return the metric of this name.
+
+    Raises
+    ------
+    ParameterError
+        If the name is none of `METRIC_NAMES`.
+
+    Examples
+    --------
+    >>> metric = make_metric("manhattan", 2)
+    >>> metric.keys(np.array([[0, 1], [2, 2]], np.float32), np.array([1, 1], np.float32))
+    array([1., 2.])
+    """
+    metric = _METRICS.get(name) if isinstance(name, str) else None
+    if metric is None:
+        raise ParameterError(expected("metric", " or ".join(map(repr, METRIC_NAMES)), name))
+    return metric(n_features)

@@ -1,0 +1,157 @@
+"""The last N examples, first in first out, in a ring of float32 rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learners.base import check_count
+from learners.errors import InputError, expected
+from learners.neighbors.metrics import Rows, Slots, make_metric
+from learners.validation import FloatArray, check_instances
+
+Labels = NDArray[np.int32]
+Seqs = NDArray[np.int64]
+
+#: Features nearer to 0 than this are stored as 0: below about 1e-38 float32 loses digits, and
+#: the products of two such features would be lost altogether.
+SMALLEST_FEATURE = 1e-30
+
+
+def to_rows(xs: FloatArray) -> Rows:
+    """Round instances to float32 rows, tiny features to 0.
+
+    Examples
+    --------
+    >>> to_rows(np.array([[0.5, 1e-40]]))
+    array([[0.5, 0. ]], dtype=float32)
+    """
+    rows: Rows = xs.astype(np.float32)
+    tiny = np.abs(rows) < SMALLEST_FEATURE
+    if tiny.any():
+        rows[tiny] = 0.0
+    return rows
+
+
+class Window:
+    """A ring of labelled rows; a row's place in it is its *slot*, its age its *seq*.
+
+    Example number s (from 0) lies in slot ``s % capacity``, so the live ones are a contiguous
+    run of seqs ``[first, next)`` and nothing but these two numbers says who is alive.
+
+    Parameters
+    ----------
+    capacity
+        Most examples held, at least 1. Memory is ``4 d + 12`` bytes for each.
+    n_features
+        Length d of an instance.
+    metric
+        Name of the distance: ``"euclidean"``, ``"manhattan"`` or ``"cosine"``.
+
+    Examples
+    --------
+    >>> window = Window(2, n_features=1)
+    >>> for value, label in ((1.0, 0), (2.0, 1), (3.0, 1)):
+    ...     window.make_room(1)
+    ...     slots = window.append(to_rows(np.array([[value]])), np.array([label]))
+    >>> window.seqs(window.live()).tolist(), window.rows[window.live(), 0].tolist()
+    ([1, 2], [2.0, 3.0])
+    """
+
+    def __init__(self, capacity: int, n_features: int, metric: str = "euclidean") -> None:
+        self.capacity = check_count("window", capacity)
+        self.n_features = check_count("n_features", n_features)
+        self.rows: Rows = np.zeros((self.capacity, self.n_features), dtype=np.float32)
+        self.metric = make_metric(metric, n_features)
+        self._sizes: Rows = np.zeros(self.capacity, dtype=np.float32)
+        #: One longer than the ring: the last entry is what an unused list place points to.
+        self.labels: Labels = np.zeros(self.capacity + 1, dtype=np.int32)
+        self.first = 0
+        self.next = 0
+        self._times: FloatArray = np.zeros(self.capacity)
+
+    def __len__(self) -> int:
+        return self.next - self.first
+
+    @property
+    def extent(self) -> int:
+        """How many slots were ever used: no live slot is at or beyond it."""
+        return min(self.next, self.capacity)
+
+    def live(self) -> Slots:
+        """Return the live slots, oldest first."""
+        return self._slots(self.first, self.next)
+
+    def seqs(self, slots: Slots) -> Seqs:
+        """Return the seqs of live slots."""
+        ages = (slots.astype(np.int64) - self.first) % self.capacity
+        seqs: Seqs = ages + self.first
+        return seqs
+
+    def oldest(self, count: int) -> Slots:
+        """Return the slots of the `count` oldest examples (or of all, if there are fewer)."""
+        return self._slots(self.first, min(self.next, self.first + count))
+
+    def surplus(self, incoming: int) -> int:
+        """Return how many must go before `incoming` more fit."""
+        return max(0, len(self) + incoming - self.capacity)
+
+    def older_than(self, time_s: float) -> int:
+        """Return how many examples, from the oldest on, were appended before `time_s`."""
+        stale = self._times[self.live()] < time_s
+        return len(stale) if stale.all() else int(np.argmin(stale))
+
+    def make_room(self, incoming: int) -> None:
+        """Forget as many of the oldest examples as `incoming` new ones need."""
+        self.forget(self.surplus(incoming))
+
+    def forget(self, count: int) -> None:
+        """Forget the `count` oldest examples."""
+        self.first += count
+
+    def append(self, rows: Rows, labels: NDArray[np.integer], time_s: float = 0.0) -> Slots:
+        """Store new examples, for which there must be room, and return their slots."""
+        slots = self._slots(self.next, self.next + len(rows))
+        self.rows[slots] = rows
+        self._sizes[slots] = self.metric.sizes(rows)
+        self.labels[slots] = labels
+        self._times[slots] = time_s
+        self.next += len(rows)
+        return slots
+
+    # -- distances ------------------------------------------------------------------------
+    def propose(self, queries: Rows) -> tuple[Rows, FloatArray]:
+        """Return `Metric.propose` of the queries (q, d) against all slots ever used."""
+        extent = self.extent
+        return self.metric.propose(self.rows[:extent], self._sizes[:extent], queries)
+
+    def propose_among(self, slots: Slots) -> tuple[Rows, FloatArray]:
+        """Return `Metric.propose` of the rows in these slots against each other."""
+        rows = self.rows[slots]
+        return self.metric.propose(rows, self._sizes[slots], rows)
+
+    def keys(self, slots: Slots, right: Rows) -> FloatArray:
+        """Return the exact keys of `slots` (m,) against `right`, (d,) or (m, d)."""
+        return self.metric.keys_in_chunks(self.rows, slots, right)
+
+    def _slots(self, start: int, stop: int) -> Slots:
+        if stop - start == 1:
+            return np.array([start % self.capacity], dtype=np.int32)
+        return (np.arange(start, stop, dtype=np.int64) % self.capacity).astype(np.int32)
+
+
+def check_examples(
+    xs: FloatArray, labels: NDArray[np.integer], n_features: int, n_labels: int
+) -> None:
+    """Raise InputError unless these are n instances with n label codes in [0, n_labels)."""
+    check_instances(xs, n_features)
+    if not (
+        isinstance(labels, np.ndarray)
+        and np.issubdtype(labels.dtype, np.integer)
+        and labels.shape == (len(xs),)
+    ):
+        got = f"{labels.dtype} {labels.shape}" if isinstance(labels, np.ndarray) else labels
+        raise InputError(expected("labels", f"an integer array of shape ({len(xs)},)", got))
+    if labels.size and not (labels.min() >= 0 and labels.max() < n_labels):
+        bad = labels[(labels < 0) | (labels >= n_labels)][0]
+        raise InputError(expected("labels", f"codes in [0, {n_labels})", int(bad)))

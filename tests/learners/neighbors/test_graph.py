@@ -1,0 +1,195 @@
+"""The graph equals a search from scratch after any sequence of changes, exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from learners.errors import ParameterError
+from learners.neighbors.counts import NeighborhoodLabels, Occurrences
+from learners.neighbors.graph import NeighborGraph
+from learners.neighbors.metrics import METRIC_NAMES
+from learners.neighbors.search import find
+from learners.neighbors.window import Window
+from tests.learners.neighbors.strategies import Step, streams
+from tests.reference.neighbors import PlainWindow
+
+_N_LABELS = 3
+
+
+def _apply(graph: NeighborGraph, plain: PlainWindow, step: Step) -> None:
+    if isinstance(step, int):
+        graph.evict(step)
+        plain.evict(step)
+    else:
+        graph.insert(*step)
+        plain.insert(*step)
+
+
+def _assert_lists(graph: NeighborGraph, plain: PlainWindow, k: int, label: int | None) -> None:
+    live = graph.window.live()
+    position = {int(slot): place for place, slot in enumerate(live)}
+    pool = label or 0
+    slots, keys = graph.neighbors(live, pool=pool), graph.keys(live, pool=pool)
+    for line, near in enumerate(plain.neighbors(k, label)):
+        real = slots[line] < graph.window.capacity
+        assert [position[int(slot)] for slot in slots[line][real]] == [other for _, other in near]
+        assert keys[line][real].tolist() == [distance for distance, _ in near]
+        assert np.isinf(keys[line][~real]).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    metric=st.sampled_from(METRIC_NAMES),
+    capacity=st.integers(1, 24),
+    n_features=st.sampled_from((1, 2, 3, 17)),
+    k=st.integers(1, 5),
+)
+def test_graph_equals_search_from_scratch(
+    data: st.DataObject, metric: str, capacity: int, n_features: int, k: int
+) -> None:
+    """Neighbours, keys, reverse neighbours and all counts after every insert and eviction."""
+    graph = NeighborGraph(Window(capacity, n_features, metric), k)
+    occurrences = Occurrences(graph, _N_LABELS, k)
+    around = NeighborhoodLabels(graph, _N_LABELS, k)
+    graph.observe([occurrences, around])
+    plain = PlainWindow(capacity, metric)
+    for step in data.draw(streams(n_features, _N_LABELS)):
+        _apply(graph, plain, step)
+        _assert_lists(graph, plain, k, None)
+        live = graph.window.live()
+        by_label = plain.occurrences(k, _N_LABELS)
+        assert occurrences.by_label[live].tolist() == by_label
+        assert occurrences.total[live].tolist() == [sum(line) for line in by_label]
+        assert occurrences.bad(live).tolist() == [
+            sum(line) - line[label] for line, label in zip(by_label, plain.labels, strict=True)
+        ]
+        assert occurrences.total[live].sum() == len(live) * min(k, max(0, len(live) - 1))
+        shares = plain.labels_around(k, _N_LABELS)
+        assert around.by_label[live].tolist() == shares
+        for label in range(_N_LABELS):
+            tally = np.bincount([line[label] for line in shares], minlength=k + 2)
+            assert around.histogram[label].tolist() == tally.tolist()
+        for slot in live[:3]:
+            holders = [int(s) for s in live if slot in graph.neighbors(np.array([s]))[0]]
+            assert graph.reverse(int(slot)).tolist() == sorted(holders)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), metric=st.sampled_from(METRIC_NAMES), capacity=st.integers(1, 20))
+def test_graph_by_class_equals_search_from_scratch(
+    data: st.DataObject, metric: str, capacity: int
+) -> None:
+    """The nearest of each class, for members and strangers of the class alike."""
+    k = 2
+    graph = NeighborGraph(Window(capacity, 2, metric), k, n_classes=_N_LABELS)
+    plain = PlainWindow(capacity, metric)
+    for step in data.draw(streams(2, _N_LABELS)):
+        _apply(graph, plain, step)
+        for label in range(_N_LABELS):
+            _assert_lists(graph, plain, k, label)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    metric=st.sampled_from(METRIC_NAMES),
+    n_features=st.sampled_from((1, 3, 40)),
+    count=st.integers(1, 9),
+)
+def test_find_equals_search_from_scratch(
+    data: st.DataObject, metric: str, n_features: int, count: int
+) -> None:
+    """What a query finds, with and without those that tie with the last."""
+    graph = NeighborGraph(Window(15, n_features, metric), 1)
+    plain = PlainWindow(15, metric)
+    for step in data.draw(streams(n_features, 1)):
+        _apply(graph, plain, step)
+        query = plain.rows[-1] + np.float32(0.5) if plain.rows else np.zeros(n_features, "f4")
+        ranked = plain.ranked(query)
+        slots, keys = find(graph.window, query, count)
+        assert keys.tolist() == [distance for distance, _ in ranked[:count]]
+        ages = (graph.window.seqs(slots) - graph.window.first).tolist()
+        assert ages == [position for _, position in ranked[:count]]
+        tied = find(graph.window, query, count, ties=True)
+        last = ranked[:count][-1][0] if ranked else 0.0
+        assert tied.keys.tolist() == [distance for distance, _ in ranked if distance <= last]
+
+
+def test_random_rows_run_lists_dry_and_stay_exact() -> None:
+    """A long stream of distinct rows, so that lists shrink and are searched anew."""
+    rng = np.random.default_rng(5)
+    graph = NeighborGraph(Window(60, 3), 4)
+    plain = PlainWindow(60)
+    for step in range(500):
+        rows = rng.normal(size=(1 + step % 2, 3)).astype(np.float32)
+        _apply(graph, plain, (rows, np.zeros(len(rows), np.int64)))
+        if step % 25 == 0:
+            _assert_lists(graph, plain, 4, None)
+
+
+def test_a_batch_equals_one_at_a_time_and_a_fresh_build() -> None:
+    """How examples came does not matter: chunks, single inserts and a rebuild agree."""
+    rng = np.random.default_rng(6)
+    rows = rng.integers(0, 5, size=(90, 2)).astype(np.float32)
+    labels = rng.integers(0, 2, size=90)
+    lists = []
+    for size in (1, 7, 64, 90):
+        graph = NeighborGraph(Window(50, 2), 5)
+        for start in range(0, 90, size):
+            graph.insert(rows[start : start + size], labels[start : start + size])
+        live = graph.window.live()
+        assert live.tolist() == [s % 50 for s in range(40, 90)]
+        lists.append((graph.neighbors(live).tolist(), graph.keys(live).tolist()))
+    assert all(each == lists[0] for each in lists)
+
+
+def test_more_than_a_window_at_once_keeps_the_last() -> None:
+    """A batch longer than the window leaves its last rows, and says where they lie."""
+    graph = NeighborGraph(Window(4, 1), 2)
+    slots = graph.insert(np.arange(11, dtype=np.float32)[:, np.newaxis], np.zeros(11, np.int64))
+    assert graph.window.rows[slots, 0].tolist() == [7.0, 8.0, 9.0, 10.0]
+
+
+def test_old_examples_go_by_time() -> None:
+    """The age limit evicts exactly what came before the given time."""
+    graph = NeighborGraph(Window(9, 1), 1)
+    for time_s in (1.0, 2.0, 3.0):
+        graph.insert(np.array([[time_s]], np.float32), np.array([0]), time_s)
+    assert graph.evict_before(2.5) == 2
+    assert graph.window.rows[graph.window.live(), 0].tolist() == [3.0]
+    assert graph.evict_before(9.0) == 1
+    assert graph.evict_before(99.0) == 0
+
+
+def test_all_points_equal() -> None:
+    """Equal examples are each other's neighbours, the oldest first, however many there are."""
+    graph = NeighborGraph(Window(40, 2), 3)
+    for _ in range(70):
+        graph.insert(np.ones((1, 2), np.float32), np.array([0]))
+    live = graph.window.live()
+    near = graph.window.seqs(graph.neighbors(live).ravel()).reshape(-1, 3) - graph.window.first
+    assert near[0].tolist() == [1, 2, 3]
+    assert near[2].tolist() == [0, 1, 3]
+    assert (near[3:] == [0, 1, 2]).all()
+    assert not graph.keys(live).any()
+
+
+def test_a_class_may_be_added_while_running() -> None:
+    """After `add_class` the new class has lists, empty until it has members."""
+    graph = NeighborGraph(Window(9, 1), 1, n_classes=1)
+    graph.insert(np.array([[0.0], [1.0]], np.float32), np.zeros(2, np.int64))
+    graph.add_class()
+    assert graph.neighbors(graph.window.live(), pool=1).tolist() == [[9], [9]]
+    graph.insert(np.array([[5.0]], np.float32), np.ones(1, np.int64))
+    assert graph.neighbors(graph.window.live(), pool=1).tolist() == [[2], [2], [9]]
+
+
+@pytest.mark.parametrize(("window", "k"), [(0, 1), (1, 0), (2.0, 1), (1, True)])
+def test_bad_sizes_are_refused(window: int, k: int) -> None:
+    """A window or k that is no positive integer is named."""
+    with pytest.raises(ParameterError, match=r"window|k: expected an integer"):
+        NeighborGraph(Window(window, 1), k)

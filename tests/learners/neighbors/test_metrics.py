@@ -1,0 +1,77 @@
+"""Proposals stay within their certified margin, whatever the numbers look like."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from learners.errors import ParameterError
+from learners.neighbors.metrics import METRIC_NAMES, make_metric
+from learners.neighbors.window import to_rows
+from tests.reference.neighbors import key
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    metric=st.sampled_from(METRIC_NAMES),
+    n_features=st.sampled_from((1, 2, 7, 64, 300)),
+    scale=st.sampled_from((1e-29, 1e-15, 1e-3, 1.0, 1e4)),
+    offset=st.sampled_from((0.0, 1.0, 1e3, 9e5)),
+    n_queries=st.sampled_from((1, 3)),
+)
+def test_exact_keys_are_within_the_margin(
+    seed: int, metric: str, n_features: int, scale: float, offset: float, n_queries: int
+) -> None:
+    """Lower bounds are below the exact keys and margins reach above them, zero rows included."""
+    rng = np.random.default_rng(seed)
+    rows = to_rows(rng.normal(size=(12, n_features)) * scale + offset * rng.integers(0, 2, (12, 1)))
+    rows[3] = 0.0
+    rows[4] = rows[5]
+    queries = np.concatenate((rows[:1], rows[3:5], rows[6:7] * 2))[-n_queries:]
+    measure = make_metric(metric, n_features)
+    low, margin = measure.propose(rows, measure.sizes(rows).astype(np.float32), queries)
+    assert low.shape == (n_queries, 12)
+    for i, query in enumerate(queries):
+        exact = measure.keys(rows, query)
+        assert exact.tolist() == [key(metric, row, query) for row in rows]
+        assert (low[i] <= exact).all()
+        assert (exact <= low[i].astype(np.float64) + margin[i]).all()
+
+
+@pytest.mark.parametrize("metric", METRIC_NAMES)
+def test_keys_are_symmetric_and_zero_for_equals(metric: str) -> None:
+    """d(x, y) = d(y, x) to the last bit, and d(x, x) = 0, in batches of any size."""
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(50, 33)).astype(np.float32)
+    measure = make_metric(metric, 33)
+    there = measure.keys(rows[:-1], rows[1:])
+    back = measure.keys(rows[1:], rows[:-1])
+    assert there.tolist() == back.tolist()
+    assert there.tolist() == [measure.keys(rows[i : i + 1], rows[i + 1])[0] for i in range(49)]
+    assert not measure.keys(rows, rows).any()
+
+
+def test_cosine_of_zero_rows() -> None:
+    """A zero row has distance 1 from others and 0 from its like."""
+    measure = make_metric("cosine", 2)
+    rows = np.array([[0, 0], [3, 4], [-3, -4]], np.float32)
+    assert measure.keys(rows, rows[0]).tolist() == [0.0, 1.0, 1.0]
+    assert measure.keys(rows, rows[1]).tolist() == pytest.approx([1.0, 0.0, 2.0])
+
+
+def test_distances_of_keys() -> None:
+    """The Euclidean key is the square; the others are the distances themselves."""
+    left, right = np.array([[3, 4]], np.float32), np.zeros(2, np.float32)
+    for name, distance in (("euclidean", 5.0), ("manhattan", 7.0), ("cosine", 1.0)):
+        measure = make_metric(name, 2)
+        assert measure.distances(measure.keys(left, right)).tolist() == [distance]
+
+
+@pytest.mark.parametrize("name", ["l2", "", None, 3])
+def test_unknown_metric_is_refused(name: str) -> None:
+    """The known names are listed."""
+    with pytest.raises(ParameterError, match="metric: expected 'euclidean' or"):
+        make_metric(name, 2)
