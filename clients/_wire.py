@@ -126,14 +126,15 @@ def feedback(model: str, item: Feedback) -> Call[Receipt]:
     return Call(
         method="POST",
         path=_path(model, "feedback"),
-        body=_encode(item),
+        body=_encode(_checked(item)),
         parse=_decoder(Receipt),
     )
 
 
 def feedback_batch(model: str, items: Sequence[Feedback]) -> list[Call[list[Receipt]]]:
     """POST /v1/models/{model}/feedback/batch, in as many calls as it takes."""
-    return _batches(_path(model, "feedback", "batch"), items, _ReceiptItems)
+    checked = [_checked(item) for item in items]
+    return _batches(_path(model, "feedback", "batch"), checked, _ReceiptItems)
 
 
 def learn(model: str, example: Example, request_id: str) -> Call[Receipt]:
@@ -335,6 +336,19 @@ def _instance(instance: Instance, request_id: str) -> dict[str, object]:
 
 def _example(example: Example, request_id: str) -> dict[str, object]:
     return {"x": _plain(example.x), "label": example.label, "request_id": request_id}
+
+
+def _checked(item: Feedback) -> Feedback:
+    """Return the feedback if there is a decision that takes it.
+
+    Raises
+    ------
+    InputError
+        The decision's learner takes no feedback.
+    """
+    if item.decision_id is None:
+        raise InputError("decision_id: expected that of a decision that takes feedback, got None")
+    return item
 
 
 def _plain(x: Features) -> list[float] | dict[str, float | str]:

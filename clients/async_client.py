@@ -121,7 +121,7 @@ class AsyncClient(Base):
         """Decide on many instances, in order, in calls of at most 1,000 each."""
         return await self._send_all(_wire.predict_batch(model, instances, ids_of(instances)))
 
-    async def feedback(self, model: str, decision_id: str, feedback: int) -> Receipt:
+    async def feedback(self, model: str, decision_id: str | None, feedback: int) -> Receipt:
         """Report the click (1) or no click (0) that followed a decision."""
         return await self._send(_wire.feedback(model, Feedback(decision_id, feedback)))
 

@@ -180,7 +180,7 @@ class Client(Base):
         """Decide on many instances, in order, in calls of at most 1,000 each."""
         return self._send_all(_wire.predict_batch(model, instances, ids_of(instances)))
 
-    def feedback(self, model: str, decision_id: str, feedback: int) -> Receipt:
+    def feedback(self, model: str, decision_id: str | None, feedback: int) -> Receipt:
         """Report the click (1) or no click (0) that followed a decision.
 
         Raises
@@ -189,6 +189,8 @@ class Client(Base):
             Another feedback was reported for this decision before.
         NotFoundError
             There is no such decision.
+        InputError
+            The id is None: the model's learner takes no feedback, see `Decision`.
         """
         return self._send(_wire.feedback(model, Feedback(decision_id, feedback)))
 

@@ -22,13 +22,14 @@ class Recommendation(Generic[Item]):
     item
         One of the candidates.
     decision_id
-        Keep it with the page view; a click may come from another process, and late.
+        Keep it with the page view; a click may come from another process, and late. None
+        where the model's learner takes no feedback.
     propensity
         Probability with which `item` was drawn among the candidates, in (0, 1].
     """
 
     item: Item
-    decision_id: str
+    decision_id: str | None
     propensity: float
 
 

@@ -178,9 +178,12 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Feedback(msgspec.Struct, frozen=True):
-    """The click (1) or no click (0) that followed a decision."""
+    """The click (1) or no click (0) that followed a decision.
 
-    decision_id: str
+    An id of None, as a learner that takes no feedback gives, is refused when it is sent.
+    """
+
+    decision_id: str | None
     feedback: int
 
 
@@ -198,7 +201,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     decision_id
-        By what the feedback names it.
+        By what the feedback names it; None where the model's learner takes no feedback.
     label
         The label to show.
     greedy
@@ -208,11 +211,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     seq
         Up to which event of the log the learner had learned.
     expires_at_ms
-        When the wait for feedback ends, milliseconds since 1970; None where the model's
-        learner takes no feedback.
+        When the wait for feedback ends, milliseconds since 1970; None where none is taken.
     """
 
-    decision_id: str
+    decision_id: str | None
     label: str
     greedy: str
     propensity: float

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from clients.client import Client
+from clients.errors import InputError
 from clients.replay.run import Click, Played, Request
 from clients.types import Decision, Feedback, Instance, Receipt
 
@@ -73,4 +74,6 @@ class HttpPlayer:
 
 
 def _played(decision: Decision) -> Played:
+    if decision.decision_id is None:
+        raise InputError("model: expected one whose learner takes feedback, got one for labels")
     return Played(decision.decision_id, decision.label, decision.greedy, decision.propensity)

@@ -1,0 +1,314 @@
+"""The clients against the real service: every call, and what its refusals become."""
+
+import inspect
+import io
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from clients import (
+    AsyncClient,
+    Client,
+    ConflictError,
+    Example,
+    Feedback,
+    Field,
+    ForbiddenError,
+    Hashed,
+    InputError,
+    Instance,
+    InvalidError,
+    ModelSpec,
+    Named,
+    NotFoundError,
+    ProtocolError,
+    Receipt,
+    Retries,
+    TooLargeError,
+    TransportError,
+    UnauthorizedError,
+)
+from clients._base import Base
+from service.auth import Scope, new_key
+from tests.clients.conftest import RunApp, fresh_spec
+from tests.serving import Service
+
+X = [0.5, -1.0, 2.0]
+
+
+def test_both_clients_have_the_same_calls() -> None:
+    """What one client can do the other can, with the same parameters and defaults."""
+
+    def calls(kind: type[Base]) -> dict[str, list[inspect.Parameter]]:
+        return {
+            name: list(inspect.signature(value).parameters.values())
+            for name, value in vars(kind).items()
+            if not name.startswith("_")
+        }
+
+    assert calls(Client) == calls(AsyncClient)
+    sync, asynchronous = (
+        list(inspect.signature(kind).parameters.values())[:-1] for kind in (Client, AsyncClient)
+    )
+    assert sync == asynchronous
+
+
+def test_a_model_lives_and_dies(client: Client) -> None:
+    """Create, create again, read, list, change labels, delete: with typed answers."""
+    spec = fresh_spec(scaling="unit", seed=7, window_s=60, max_pending=10)
+    model = client.create_model(spec)
+    assert client.create_model(spec) == model == client.get_model(spec.name)
+    assert model in client.list_models()
+    assert (model.name, model.scaling, model.seed, model.window_s) == (spec.name, "unit", 7, 60.0)
+    assert model.learner["kind"] == "rcnbf"
+    assert model.features == spec.features
+    assert model.active_labels == ("a", "b", "c")
+    assert (model.seq, model.counters.decisions) == (0, 0)
+    model = client.change_labels(spec.name, add=["d"], retire=["a"])
+    assert model.active_labels == ("b", "c", "d")
+    assert [label.name for label in model.labels] == ["a", "b", "c", "d"]
+    client.delete_model(spec.name)
+    with pytest.raises(NotFoundError):
+        client.get_model(spec.name)
+
+
+def test_a_round_trip(client: Client) -> None:
+    """A decision, its click, and everything that can be asked about them afterwards."""
+    spec = fresh_spec()
+    client.create_model(spec)
+    decision = client.predict(spec.name, X, request_id="visit", allowed=["a", "b"])
+    assert decision.label in ("a", "b")
+    assert decision.greedy in ("a", "b")
+    assert 0 < decision.propensity <= 1
+    assert decision.expires_at_ms is not None
+    assert client.predict(spec.name, X, request_id="visit", allowed=["a", "b"]) == decision
+    receipt = client.feedback(spec.name, decision.decision_id, 1)
+    assert receipt == Receipt(status="applied", seq=1, feedback=1)
+    assert client.feedback(spec.name, decision.decision_id, 1).status == "duplicate"
+    assert client.predict(spec.name, X, min_seq=1).seq == 1
+    assert client.set_rates(spec.name, rho_0=0.2, rho_1=0.3) == 2
+    counters = client.get_model(spec.name).counters
+    assert (counters.feedback, counters.clicks, counters.duplicates) == (1, 1, 1)
+
+
+def test_batches_keep_their_order(client: Client) -> None:
+    """More items than one call takes come back in order, each with its own receipt."""
+    spec = fresh_spec()
+    client.create_model(spec)
+    instances = [Instance(x=np.array(X), request_id=f"r{number}") for number in range(1003)]
+    decisions = client.predict_batch(spec.name, instances)
+    assert client.predict_batch(spec.name, instances) == decisions
+    assert client.predict(spec.name, X, request_id="r1001") == decisions[1001]
+    first, second = decisions[0].decision_id, decisions[1].decision_id
+    items = [Feedback(decision.decision_id, 1) for decision in decisions]
+    receipts = client.feedback_batch(
+        spec.name, [*items, Feedback(first, 1), Feedback(second, 0), Feedback("0" * 40, 1)]
+    )
+    statuses = [receipt.status for receipt in receipts]
+    assert statuses == ["applied"] * 1003 + ["duplicate", "conflict", "unknown"]
+    assert [receipt.seq for receipt in receipts[:1003]] == list(range(1, 1004))
+    assert client.predict_batch(spec.name, []) == []
+
+
+def test_learning_from_labels(client: Client) -> None:
+    """A learner that takes labels learns from examples, each of them once."""
+    spec = fresh_spec(learner={"kind": "perceptron"})
+    client.create_model(spec)
+    receipt = client.learn(spec.name, X, "c", request_id="one")
+    assert (receipt.status, receipt.seq) == ("applied", 1)
+    assert client.learn(spec.name, X, "c", request_id="one").status == "duplicate"
+    examples = [Example(x=X, label="c"), Example(x=[1, 2, 3], label="a")]
+    assert [item.seq for item in client.learn_batch(spec.name, examples)] == [2, 3]
+    decision = client.predict(spec.name, X)
+    assert (decision.label, decision.decision_id, decision.expires_at_ms) == ("c", None, None)
+    with pytest.raises(InputError, match="takes feedback"):
+        client.feedback(spec.name, decision.decision_id, 1)
+    with pytest.raises(InputError, match="takes feedback"):
+        client.feedback_batch(spec.name, [Feedback(decision.decision_id, 1)])
+    assert client.get_model(spec.name).counters.learned == 3
+
+
+def test_named_and_hashed_features(client: Client) -> None:
+    """Features by name go as they are, and a wrong one is named by the error."""
+    fields = (
+        Field(name="age", type="number"),
+        Field(name="page", type="category", values=("home", "cart")),
+    )
+    named = fresh_spec(features=Named(fields))
+    assert client.create_model(named).features == Named(fields)
+    client.predict(named.name, {"age": 3, "page": "home"})
+    with pytest.raises(InvalidError) as caught:
+        client.predict(named.name, {"age": 3, "page": "shop"})
+    assert "page" in caught.value.details[0].where
+    assert caught.value.status == 422
+    hashed = fresh_spec(features=Hashed(16))
+    client.create_model(hashed)
+    client.predict(hashed.name, {"anything": "goes", "and": 1.5})
+
+
+def test_export_import_and_state(client: Client, tmp_path: Path) -> None:
+    """An exported model comes back with the same chain and the same weights."""
+    spec = fresh_spec()
+    client.create_model(spec)
+    decisions = client.predict_batch(spec.name, [Instance(x=X)] * 20)
+    client.feedback_batch(spec.name, [Feedback(one.decision_id, 1) for one in decisions])
+    path = tmp_path / "model.ndjson"
+    with path.open("wb") as file:
+        file.writelines(client.export_log(spec.name))
+    state = client.state(spec.name)
+    whole = client.import_log(f"{spec.name}-whole", path.read_bytes())
+    with path.open("rb") as file:
+        pieces = client.import_log(f"{spec.name}-pieces", file)
+    assert whole.chain == pieces.chain == client.get_model(spec.name).chain
+    assert whole.seq == 20
+    for name in (whole.name, pieces.name):
+        copy = client.state(name)
+        assert copy.keys() == state.keys()
+        for key, value in state.items():
+            np.testing.assert_array_equal(copy[key], value)
+    with pytest.raises(ConflictError):
+        client.import_log(whole.name, path.read_bytes())
+    with pytest.raises(NotFoundError):
+        list(client.export_log("nobody"))
+
+
+def test_the_service_itself(client: Client) -> None:
+    """Liveness, readiness and metrics can be asked for without knowing their shape."""
+    client.live()
+    readiness = client.ready()
+    assert readiness.ready
+    assert readiness.failing is None
+    assert all(check.ok for check in readiness.checks)
+    assert "# TYPE" in client.metrics()
+
+
+def test_refusals_have_their_classes(client: Client) -> None:
+    """The common mistakes arrive as what they are, with the service's own words."""
+    spec = fresh_spec()
+    client.create_model(spec)
+    with pytest.raises(ConflictError, match=spec.name):
+        client.create_model(fresh_spec(name=spec.name, seed=1))
+    decision = client.predict(spec.name, X)
+    client.feedback(spec.name, decision.decision_id, 0)
+    with pytest.raises(ConflictError):
+        client.feedback(spec.name, decision.decision_id, 1)
+    with pytest.raises(NotFoundError):
+        client.feedback(spec.name, "0" * 40, 1)
+    with pytest.raises(NotFoundError):
+        client.predict("nobody", X)
+    with pytest.raises(InvalidError) as caught:
+        client.predict(spec.name, [1.0])
+    assert caught.value.details[0].where == "x"
+    with pytest.raises(InvalidError):
+        client.create_model(fresh_spec(learner={"kind": "oracle"}))
+    with pytest.raises(TooLargeError):
+        client.predict(spec.name, [0.12345678] * 40_000)
+    with pytest.raises(InputError, match=r"x\[1\]"):
+        client.predict(spec.name, [0.0, float("nan"), 0.0])
+
+
+def test_another_server_is_not_mistaken_for_the_service(service: Service) -> None:
+    """A wrong base address is told from a missing model."""
+    with Client(f"{service.url}/docs") as client, pytest.raises(NotFoundError):
+        client.list_models()
+    with pytest.raises(InputError, match="base_url"):
+        Client("localhost:8000")
+    with (
+        Client(service.url, transport=_Elsewhere()) as client,
+        pytest.raises(ProtocolError, match="DOCTYPE"),
+    ):
+        client.list_models()
+
+
+class _Elsewhere(httpx.BaseTransport):
+    """Leads every request to the service's documentation page."""
+
+    def __init__(self) -> None:
+        self._inner = httpx.HTTPTransport()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Ask for the documentation instead."""
+        page = httpx.Request("GET", request.url.copy_with(path="/docs"))
+        return self._inner.handle_request(page)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._inner.close()
+
+
+def test_nobody_there_is_a_transport_error() -> None:
+    """A refused connection is tried as often as asked, then told with the call's name."""
+    retries = Retries(tries=3, base_s=0.001)
+    with (
+        Client("http://127.0.0.1:9", retries=retries) as client,
+        pytest.raises(TransportError, match="GET /v1/models: ConnectError"),
+    ):
+        client.list_models()
+
+
+async def test_the_async_client_in_process(run_app: RunApp) -> None:
+    """The same calls work on an application in this process, without a server."""
+    async with (
+        run_app() as app,
+        AsyncClient("http://test", transport=httpx.ASGITransport(app)) as client,
+    ):
+        spec = fresh_spec()
+        await client.create_model(spec)
+        decision = await client.predict(spec.name, X, request_id="visit")
+        assert decision == await client.predict(spec.name, X, request_id="visit")
+        receipt = await client.feedback(spec.name, decision.decision_id, 1)
+        assert (receipt.status, receipt.seq) == ("applied", 1)
+        decisions = await client.predict_batch(spec.name, [Instance(x=X)] * 3)
+        items = [Feedback(one.decision_id, 0) for one in decisions]
+        receipts = await client.feedback_batch(spec.name, items)
+        assert [one.seq for one in receipts] == [2, 3, 4]
+        assert await client.set_rates(spec.name, rho_0=0.2, rho_1=0.3) == 5
+        log = b"".join([piece async for piece in client.export_log(spec.name)])
+        bodies: tuple[bytes | io.BytesIO, ...] = (log, io.BytesIO(log))
+        for number, body in enumerate(bodies):
+            copy = await client.import_log(f"{spec.name}-{number}", body)
+            assert copy.seq == 5
+        state, copied = await client.state(spec.name), await client.state(copy.name)
+        for key, value in state.items():
+            np.testing.assert_array_equal(copied[key], value)
+        await client.change_labels(spec.name, add=["d"])
+        assert (await client.get_model(spec.name)).active_labels == ("a", "b", "c", "d")
+        assert spec.name in [model.name for model in await client.list_models()]
+        await client.live()
+        assert (await client.ready()).ready
+        assert "# TYPE" in await client.metrics()
+        await client.delete_model(spec.name)
+        with pytest.raises(NotFoundError):
+            await client.get_model(spec.name)
+        await _learn(client, fresh_spec(learner={"kind": "perceptron"}))
+
+
+async def _learn(client: AsyncClient, spec: ModelSpec) -> None:
+    await client.create_model(spec)
+    assert (await client.learn(spec.name, X, "b")).status == "applied"
+    examples = [Example(x=X, label="c")] * 2
+    assert [one.seq for one in await client.learn_batch(spec.name, examples)] == [2, 3]
+
+
+async def test_api_keys(run_app: RunApp, tmp_path: Path) -> None:
+    """The key is sent, and what it may not do arrives as the error that says so."""
+    (admin, one), (reader, two) = (
+        new_key(name, "shop", [scope])
+        for name, scope in (("admin", Scope.ADMIN), ("reader", Scope.PREDICT))
+    )
+    path = tmp_path / "keys.json"
+    path.write_text(f"[{one}, {two}]")
+    spec = fresh_spec()
+    async with run_app(keys_file=path) as app:
+        transport = httpx.ASGITransport(app)
+        async with AsyncClient("http://test", transport=transport, api_key=admin) as client:
+            await client.create_model(spec)
+        async with AsyncClient("http://test", transport=transport, api_key=reader) as client:
+            decision = await client.predict(spec.name, X)
+            with pytest.raises(ForbiddenError):
+                await client.feedback(spec.name, decision.decision_id, 1)
+        async with AsyncClient("http://test", transport=transport) as client:
+            with pytest.raises(UnauthorizedError):
+                await client.predict(spec.name, X)
