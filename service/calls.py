@@ -163,7 +163,7 @@ def _decision_out(replica: Replica, decided: Decided) -> DecisionOut:
         labels[decision.greedy],
         decision.propensity,
         decision.seq,
-        decision.issued_ms + replica.address.window_ms if decided.decision_id else None,
+        None if decided.issued_ms is None else decided.issued_ms + replica.address.window_ms,
     )
 
 

@@ -12,13 +12,16 @@ Answer = TypeVar("Answer")
 
 #: Items of one call: Redis runs them in about a millisecond, and nobody else meanwhile.
 MOST_ITEMS = 128
+#: Commits under way at once.
+MOST_COMMITS = 2
 
 
 class GroupCommit(Generic[Item, Answer]):
-    """Runs `commit` for everything that was submitted while the last commit was under way.
+    """Runs `commit` for everything that was submitted while earlier commits were under way.
 
     One call of a script costs the client some 100 microseconds whatever it carries, and one
-    fsync serves all of it; so the busier the worker, the cheaper each item.
+    fsync serves all of it; so the busier the worker, the cheaper each item. Two commits may be
+    under way: while Redis writes one to disk, this worker prepares the next.
 
     Parameters
     ----------
@@ -30,22 +33,21 @@ class GroupCommit(Generic[Item, Answer]):
     def __init__(self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]) -> None:
         self._commit = commit
         self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item) -> Answer:
         """Return the answer to `item`."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
-        if self._task is None:
-            self._task = asyncio.create_task(self._run())
+        if len(self._tasks) < MOST_COMMITS:
+            task = asyncio.create_task(self._run())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return await answer
 
     async def _run(self) -> None:
-        try:
-            while self._waiting:
-                await self._commit_some()
-        finally:
-            self._task = None
+        while self._waiting:
+            await self._commit_some()
 
     async def _commit_some(self) -> None:
         batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_ITEMS))]

@@ -62,12 +62,10 @@ class Edge:
         begin_s = time.perf_counter()
         answer = _Answer(send)
         self._active += 1
-        self._metrics.active.inc()
         try:
             route = await self._answer(scope, receive, answer)
         finally:
             self._active -= 1
-            self._metrics.active.dec()
         self._metrics.observe(route, scope["method"], answer.status, time.perf_counter() - begin_s)
 
     async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> str:

@@ -64,7 +64,8 @@ class DenseEncoder:
         """Return the list as a row."""
         self._check_length(instance, where)
         wide = np.array(instance, dtype=np.float64)
-        if not _all_usable(wide):
+        # No entry is larger than the norm; where that is too large (or NaN), look at each.
+        if not wide.dot(wide) <= MAX_VALUE * MAX_VALUE and not _all_usable(wide):
             raise _name_unusable(wide[np.newaxis], [where])
         return wide.astype(np.float32)
 

@@ -155,6 +155,7 @@ class Host:
             elif head[1:] == (replica.fold.seq, replica.fold.chain):
                 replica.fresh_at_s = now_s
             else:
+                # Behind, or ahead of this answer by a commit of its own, or on a lost log.
                 await replica.catch_up()
 
     async def _sweep(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
@@ -37,17 +37,20 @@ class RequestMetrics:
             buckets=BUCKETS_S,
             registry=self.registry,
         )
-        self.active = Gauge(
-            "misclick_active_requests",
-            "Requests being answered now.",
-            registry=self.registry,
-            multiprocess_mode="livesum",
-        )
+        self._cells: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def observe(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count one answered request."""
-        self._requests.labels(route, method, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        key = (route, method, status)
+        cells = self._cells.get(key)
+        if cells is None:
+            cells = (
+                self._requests.labels(route, method, str(status)),
+                self._seconds.labels(route),
+            )
+            self._cells[key] = cells
+        cells[0].inc()
+        cells[1].observe(seconds)
 
     def render(self, models: Iterable[tuple[str, Meta, int]], replicas: Iterable[Replica]) -> bytes:
         """Return everything in the text format."""

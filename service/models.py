@@ -14,7 +14,7 @@ from service.errors import Conflict, Invalid, NotFound, Unavailable
 from service.events import Kind, LabelChange, Rates
 from service.fold import check_size
 from service.host import Host
-from service.ids import fresh_nonce
+from service.ids import NonceSource
 from service.replica import Replica
 from service.spec import MAX_LABELS, Features, LearnerSpec, ModelSpec, Name, Strict
 from service.store import Meta
@@ -96,6 +96,7 @@ class Models:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._store = host.store
+        self._nonces = NonceSource()
 
     async def create(self, caller: Caller, spec: ModelSpec) -> tuple[ModelOut, bool]:
         """Create a model; return it, and whether it is new."""
@@ -173,7 +174,7 @@ class Models:
         record = msgspec.json.encode(LabelChange(come, go))
         text = msgspec.json.encode(list(after.items())).decode()
         seq = await self._store.append(
-            replica.address, Kind.LABELS, fresh_nonce(), record, ("labels", meta.labels, text)
+            replica.address, Kind.LABELS, self._nonces.next(), record, ("labels", meta.labels, text)
         )
         await replica.catch_up()
         return seq is not None
@@ -191,7 +192,7 @@ class Models:
         if old != new.decode():
             guard = ("rates", old, new.decode())
             appended = await self._store.append(
-                replica.address, Kind.RATES, fresh_nonce(), new, guard
+                replica.address, Kind.RATES, self._nonces.next(), new, guard
             )
             await replica.catch_up()
             return appended

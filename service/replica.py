@@ -13,7 +13,7 @@ from service.errors import Conflict, LogBroken, NotFound, Unavailable
 from service.events import Decision, Entry, Example, pack_decision, pack_example, unpack_decision
 from service.features import Row, Rows
 from service.fold import Fold
-from service.ids import DecisionId, IdSigner, fresh_nonce, nonce_of_request
+from service.ids import DecisionId, IdSigner, NonceSource, nonce_of_request
 from service.store import Address, Meta, Recorded, Snapshot, Store, Verdict
 
 #: A request of a batch costs this many multiplications at most before others get their turn:
@@ -36,10 +36,11 @@ class Ask(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """A decision with its id; None where the model does not take feedback."""
+    """A decision with its id and time; None where the model does not take feedback."""
 
     decision_id: str | None
     decision: Decision
+    issued_ms: int | None
 
 
 class Replica:
@@ -68,6 +69,7 @@ class Replica:
         self.used_at_s = time.monotonic()
         self.fresh_at_s = 0.0
         self._store = store
+        self._nonces = NonceSource()
         self._catching_up = asyncio.Lock()
         self._decisions = GroupCommit(self._record)
         self._feedback = GroupCommit(self._admit)
@@ -82,10 +84,10 @@ class Replica:
     async def predict(self, ask: Ask) -> Decided:
         """Choose a label and record the decision."""
         repeatable = ask.request_id is not None
-        nonce = fresh_nonce() if ask.request_id is None else nonce_of_request(ask.request_id)
+        nonce = self._nonce(ask.request_id)
         decision = self.fold.decide(ask.x, nonce, ask.allowed, repeatable=repeatable)
         if not self.takes_feedback:
-            return Decided(None, decision)
+            return Decided(None, decision, None)
         answer = await self._decisions.submit((nonce, repeatable, pack_decision(decision)))
         return self._settle(nonce, decision, answer)
 
@@ -101,10 +103,7 @@ class Replica:
         return decided
 
     async def _predict_some(self, asks: Sequence[Ask], xs: Rows) -> list[Decided]:
-        nonces = [
-            fresh_nonce() if ask.request_id is None else nonce_of_request(ask.request_id)
-            for ask in asks
-        ]
+        nonces = [self._nonce(ask.request_id) for ask in asks]
         repeatable = [ask.request_id is not None for ask in asks]
         if all(ask.allowed is None for ask in asks):
             decisions = self.fold.decide_many(xs, nonces, repeatable)
@@ -114,7 +113,7 @@ class Replica:
                 for ask, nonce, again in zip(asks, nonces, repeatable, strict=True)
             ]
         if not self.takes_feedback:
-            return [Decided(None, decision) for decision in decisions]
+            return [Decided(None, decision, None) for decision in decisions]
         items = [
             (nonce, again, pack_decision(decision))
             for nonce, again, decision in zip(nonces, repeatable, decisions, strict=True)
@@ -136,14 +135,17 @@ class Replica:
             raise Unavailable(
                 f"{self.spec.max_pending} decisions wait for feedback already (max_pending)"
             )
-        issued_ms = answer.now_ms
-        if answer.old is not None:
-            earlier = unpack_decision(answer.old)
-            if earlier.fingerprint != decision.fingerprint:
-                raise Conflict("request_id: it was used before with another instance")
-            decision, issued_ms = earlier, earlier.issued_ms
-        decision_id = self.signer.sign(DecisionId(nonce, issued_ms))
-        return Decided(decision_id, decision._replace(issued_ms=issued_ms))
+        if answer.old is None:
+            issued_ms = answer.now_ms
+        else:
+            decision, issued_ms = self._earlier(decision, answer.old)
+        return Decided(self.signer.sign(DecisionId(nonce, issued_ms)), decision, issued_ms)
+
+    def _earlier(self, decision: Decision, record: bytes) -> tuple[Decision, int]:
+        earlier = unpack_decision(record)
+        if earlier.fingerprint != decision.fingerprint:
+            raise Conflict("request_id: it was used before with another instance")
+        return earlier, earlier.issued_ms
 
     # -- feedback and examples ------------------------------------------------------------
     async def feedback(self, decision_id: str, feedback: int) -> Verdict:
@@ -172,11 +174,13 @@ class Replica:
 
     async def learn(self, example: Example, request_id: str | None) -> Verdict:
         """Log one example and fold it."""
-        return await self._examples.submit(_example_item(example, request_id))
+        return await self._examples.submit((self._nonce(request_id), pack_example(example)))
 
     async def learn_many(self, examples: Sequence[tuple[Example, str | None]]) -> list[Verdict]:
         """Log each example and fold them."""
-        items = [_example_item(example, request_id) for example, request_id in examples]
+        items = [
+            (self._nonce(request_id), pack_example(example)) for example, request_id in examples
+        ]
         verdicts: list[Verdict] = []
         for start in range(0, len(items), SCRIPT_ITEMS):
             verdicts += await self._learn(items[start : start + SCRIPT_ITEMS])
@@ -201,6 +205,9 @@ class Replica:
             written = self.fold.seq + 1
         if self.fold.seq < written:
             await self.catch_up()
+
+    def _nonce(self, request_id: str | None) -> bytes:
+        return self._nonces.next() if request_id is None else nonce_of_request(request_id)
 
     # -- folding --------------------------------------------------------------------------
     async def catch_up(self) -> None:
@@ -235,10 +242,12 @@ class Replica:
 
     async def _fold_to_head(self, fold: Fold) -> None:
         while True:
-            seq, chain, entries = await self._store.read(self.address, fold.seq)
+            # While Redis answers, a commit of this worker may take the fold further on.
+            asked_seq, asked_chain = fold.seq, fold.chain
+            seq, chain, entries = await self._store.read(self.address, asked_seq)
             if not entries:
-                if (seq, chain) != (fold.seq, fold.chain):
-                    raise LogBroken(f"the log ends at event {seq}, the fold at {fold.seq}")
+                if (seq, chain) != (asked_seq, asked_chain):
+                    raise LogBroken(f"the log ends at event {seq}, the fold at {asked_seq}")
                 return
             for start in range(0, len(entries), TURN_ENTRIES):
                 _follow(fold, entries[start : start + TURN_ENTRIES])
@@ -274,8 +283,3 @@ def _restore(fold: Fold, snapshot: Snapshot) -> None:
     if state_digest(snapshot.blob) != snapshot.digest:
         raise CodecError("the snapshot is damaged")
     fold.restore(snapshot.blob, snapshot.seq, snapshot.chain)
-
-
-def _example_item(example: Example, request_id: str | None) -> tuple[bytes, bytes]:
-    nonce = fresh_nonce() if request_id is None else nonce_of_request(request_id)
-    return nonce, pack_example(example)
