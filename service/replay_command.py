@@ -23,7 +23,7 @@ from clients.replay.live import LiveBoard
 from clients.replay.report import as_json, plot, table
 from clients.replay.run import Player, Replay
 from clients.replay.stream import ClickStream, Noise, Rates, draw_rates
-from learners.errors import LearnersError
+from learners import LEARNERS, LearnersError
 from service.errors import ServiceError
 from service.inprocess import InProcessPlayer
 
@@ -275,6 +275,9 @@ def specs_of(args: argparse.Namespace, dataset: Dataset) -> dict[str, ModelSpec]
     specs = {}
     for number, (text, learner, kind) in enumerate(zip(args.learner, learners, kinds, strict=True)):
         shown = kind if kinds.count(kind) == 1 else text
+        known = LEARNERS.get(kind)
+        if known is not None and not known.takes_feedback:
+            raise InputError(f"--learner: expected one that learns from clicks, got {kind!r}")
         if shown in specs:
             raise InputError(f"--learner: expected different ones, got {text!r} twice")
         specs[shown] = model_spec(

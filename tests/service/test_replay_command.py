@@ -1,0 +1,137 @@
+"""The command `misclick replay`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clients import Client
+from service.cli import main
+from service.replay_command import parse_learner, parse_rates
+from tests.serving import Service
+
+RCNBF = "rcnbf:gamma=.1,rho_0=.2,rho_1=.4"
+NOISE = ["--rho-0", ".2", "--rho-1", ".4", "--delay", "0:9", "--shuffle", "3"]
+NOISE += ["--drop", ".1", "--duplicate", ".2"]
+
+
+def replay(tmp_path: Path, *options: str) -> dict[str, Any]:
+    """Run the command and return its JSON."""
+    path = tmp_path / "result.json"
+    command = ["replay", "segments", "--scaling", "standard", *NOISE, "--json", str(path)]
+    assert main([*command, *options]) == 0
+    result: dict[str, Any] = json.loads(path.read_text())
+    for name in ("elapsed_s", "rounds_per_s"):
+        assert result.pop(name) > 0
+    return result
+
+
+def test_learners_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two learners play the same stream; table, JSON and picture tell how often each erred."""
+    png = tmp_path / "errors.png"
+    learners = ("--learner", "banditron:gamma=.1", "--learner", RCNBF)
+    result = replay(tmp_path, "--horizon", "3000", *learners, "--png", str(png))
+    assert [learner["name"] for learner in result["learners"]] == ["banditron", "rcnbf"]
+    assert all(0.3 < learner["error"] < 0.9 for learner in result["learners"])
+    assert result["noise"] == {
+        "rho_0": [0.2] * 7,
+        "rho_1": [0.4] * 7,
+        "delay": [0, 9],
+        "shuffle": 3,
+        "drop": 0.1,
+        "duplicate": 0.2,
+    }
+    assert png.read_bytes().startswith(b"\x89PNG")
+    shown = capsys.readouterr().out
+    for part in ("banditron", "rcnbf", "error so far", "3,000 rounds in"):
+        assert part in shown
+
+
+def test_the_seed_decides(tmp_path: Path) -> None:
+    """The same command gives the same result, and another seed another one."""
+    options = ("--horizon", "500", "--learner", RCNBF, "--seed")
+    one = replay(tmp_path, *options, "1")
+    assert one == replay(tmp_path, *options, "1")
+    assert one["learners"] != replay(tmp_path, *options, "2")["learners"]
+
+
+def test_over_http_is_the_same(tmp_path: Path, service: Service) -> None:
+    """With --url a service plays the very same rounds, and keeps no models but with --keep."""
+    options = ("--horizon", "120", "--learner", RCNBF, "--batch", "4", "--no-replacement")
+    local = replay(tmp_path, *options)
+    with Client(service.url) as client:
+        before = {model.name for model in client.list_models()}
+        assert replay(tmp_path, *options, "--url", service.url) == local
+        assert {model.name for model in client.list_models()} == before
+        assert replay(tmp_path, *options, "--url", service.url, "--keep") == local
+        (kept,) = {model.name for model in client.list_models()} - before
+        assert client.get_model(kept).counters.decisions == 120
+        client.delete_model(kept)
+
+
+def test_files_are_replayed(tmp_path: Path) -> None:
+    """A user's own table works like a bundled set."""
+    path = tmp_path / "mine.csv"
+    rng = np.random.default_rng(0)
+    rows = [f"{x:.3f},{'hi' if x > 0 else 'lo'},1" for x in rng.normal(size=50)]
+    path.write_text("\n".join(["x,side,bias", *rows]))
+    out = tmp_path / "result.json"
+    command = f"replay {path} --label-column side --learner banditron --horizon 400 --json {out}"
+    assert main(command.split()) == 0
+    result = json.loads(out.read_text())
+    assert (result["data"], result["labels"]) == ("mine", ["hi", "lo"])
+    assert result["learners"][0]["error"] < 0.4
+
+
+def test_rates_can_differ_by_label() -> None:
+    """One rate, a list, and a range to draw from are told apart."""
+    assert parse_rates("rho-0", "0.25", n_labels=3, seed=1, which=0) == 0.25
+    assert parse_rates("rho-0", "0.1,0.2,0.3", n_labels=3, seed=1, which=0) == [0.1, 0.2, 0.3]
+    drawn = parse_rates("rho-0", "0.1:0.3", n_labels=3, seed=1, which=0)
+    assert isinstance(drawn, list)
+    assert len(set(drawn)) == 3
+    assert all(0.1 <= rate < 0.3 for rate in drawn)
+
+
+def test_learners_can_be_written_in_two_ways() -> None:
+    """Short options are numbers, switches or words; JSON says the same."""
+    short = parse_learner("x:a=1,b=1.5,c=true,d=word,e=1e-3")
+    assert short == {"kind": "x", "a": 1, "b": 1.5, "c": True, "d": "word", "e": 0.001}
+    assert type(short["a"]) is int
+    assert parse_learner(json.dumps(short)) == short
+    assert parse_learner("bpa") == {"kind": "bpa"}
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["nothing", "--learner", "bpa"], "data: expected one of segments, digits"),
+        (["segments", "--learner", "oracle"], "kind: expected one of"),
+        (["segments", "--learner", "banditron:gamma=2"], "gamma"),
+        (["segments", "--learner", "banditron:gamma"], "--learner: expected KIND:OPTION=VALUE"),
+        (["segments", "--learner", "{"], "--learner: expected a JSON object"),
+        (["segments", "--learner", "[1]"], "learner"),
+        (["segments", "--learner", "bpa", "--learner", "bpa"], "twice"),
+        (["segments", "--learner", "bpa", "--rho-0", "x"], "--rho-0: expected .1"),
+        (["segments", "--learner", "bpa", "--rho-0", ".6", "--rho-1", ".6"], "rho_0 + rho_1"),
+        (["segments", "--learner", "bpa", "--rho-1", ".1,.2"], "rho_1: expected 1 or 7 rates"),
+        (["segments", "--learner", "bpa", "--delay", "5:1"], "delay: expected 0 <= first"),
+        (["segments", "--learner", "bpa", "--delay", "x"], "--delay: expected 10, or 0:50"),
+        (["segments", "--learner", "bpa", "--horizon", "0"], "horizon"),
+        (["segments", "--learner", "bpa", "--batch", "0"], "batch"),
+        (["segments", "--learner", "bpa", "--seed", "-1"], "seed"),
+        (["segments", "--learner", "bpa", "--url", "nowhere"], "base_url"),
+        (["segments", "--learner", "perceptron"], "learns from clicks"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], options: list[str], complaint: str
+) -> None:
+    """A wrong option ends with status 2 and a sentence that names it, without a traceback."""
+    assert main(["replay", *options]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("misclick replay: ")
+    assert complaint in told
+    assert told.count("\n") == 1
