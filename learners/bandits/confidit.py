@@ -12,6 +12,8 @@ from learners.bandits.linear import (
     MIN_SQUARED_NORM,
     LinearLearner,
     check_matrix_size,
+    product_space,
+    row_sums,
     sum_product,
 )
 from learners.base import FloatArray, Outcome, State, StateValue, state_array
@@ -104,8 +106,9 @@ class Confidit(LinearLearner):
         scaled = _scaled(x)
         if scaled is None:
             return np.zeros(self.n_labels)
-        bonuses = np.sqrt(self.eta * self._form.variances(scaled, self._products))
-        return super()._scores(scaled) + bonuses
+        bonuses = np.sqrt(self.eta * self._form.variances(scaled))
+        scores: FloatArray = super()._scores(scaled) + bonuses
+        return scores
 
     def _score_chunk(self, xs: FloatArray, products: FloatArray, scores: FloatArray) -> None:
         if isinstance(self._form, _Full):
@@ -116,7 +119,8 @@ class Confidit(LinearLearner):
         short = squared_norms < MIN_SQUARED_NORM
         # A short one divides by 1 and is put right below: 0 / 0 must not come up.
         scaled = xs / np.sqrt(np.where(short, 1.0, squared_norms))[:, np.newaxis]
-        bonuses = np.sqrt(self.eta * self._form.variances(scaled[:, np.newaxis, :], products))
+        np.multiply(np.multiply(scaled, scaled)[:, np.newaxis, :], self._form.inverse, out=products)
+        bonuses = np.sqrt(self.eta * np.add.reduce(products, 2))
         super()._score_chunk(scaled, products, scores)
         scores += bonuses
         scores[short] = 0.0
@@ -160,12 +164,17 @@ class _Diagonal:
     """The diagonal of each A_i, shape (K, d)."""
 
     def __init__(self, n_labels: int, n_features: int, first: float) -> None:
-        self.diagonal = np.full((n_labels, n_features), first)
+        self._take(np.full((n_labels, n_features), first))
 
-    def variances(self, x: FloatArray, products: FloatArray) -> FloatArray:
-        """Return x' A_i^-1 x for each label; `x` (d,) or (n, 1, d), `products` scratch."""
-        np.divide(np.multiply(x, x), self.diagonal, out=products)
-        variances: FloatArray = np.add.reduce(products, -1)
+    def _take(self, diagonal: FloatArray) -> None:
+        self.diagonal = diagonal
+        self.inverse: FloatArray = 1.0 / diagonal
+        self.products = product_space(*diagonal.shape)
+
+    def variances(self, x: FloatArray) -> FloatArray:
+        """Return x' A_i^-1 x for each label."""
+        variances = np.empty(len(self.inverse))
+        row_sums(self.inverse, np.multiply(x, x), self.products, variances)
         return variances
 
     def fit(self, row: FloatArray, label: int, x: FloatArray, sign: float) -> None:
@@ -174,16 +183,17 @@ class _Diagonal:
         new = old + np.multiply(x, x)
         np.divide(np.multiply(old, row) + sign * x, new, out=row)
         self.diagonal[label] = new
+        np.divide(1.0, new, out=self.inverse[label])
 
     def grow(self, first: float) -> None:
         """Make room for one more label."""
-        self.diagonal = np.vstack((self.diagonal, np.full(self.diagonal.shape[1], first)))
+        self._take(np.vstack((self.diagonal, np.full(self.diagonal.shape[1], first))))
 
     def state(self) -> State:
         return {"diagonal": self.diagonal.copy()}
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
-        self.diagonal = state_array(state, "diagonal", self.diagonal.shape)
+        self._take(state_array(state, "diagonal", self.diagonal.shape))
 
 
 class _Full:
@@ -193,19 +203,25 @@ class _Full:
         check_matrix_size(n_labels * n_features**2, "n_labels n_features^2")
         self.inverses = np.zeros((n_labels, n_features, n_features))
         self.inverses[:, range(n_features), range(n_features)] = 1.0 / first
+        self.products = product_space(n_features, n_features)
 
-    def variances(self, x: FloatArray, products: FloatArray) -> FloatArray:
+    def _apply(self, inverse: FloatArray, x: FloatArray) -> FloatArray:
+        product = np.empty(len(x))
+        row_sums(inverse, x, self.products, product)
+        return product
+
+    def variances(self, x: FloatArray) -> FloatArray:
         """Return x' A_i^-1 x for each label; never below 0."""
-        for inverse, product in zip(self.inverses, products, strict=True):
-            np.multiply(_apply(inverse, x), x, out=product)
-        # Rounding can leave -1e-20 of what is tiny: no root of that.
-        variances: FloatArray = np.maximum(np.add.reduce(products, 1), 0.0)
+        variances = np.empty(len(self.inverses))
+        for label, inverse in enumerate(self.inverses):
+            # Rounding can leave -1e-20 of what is tiny: no root of that.
+            variances[label] = max(sum_product(self._apply(inverse, x), x), 0.0)
         return variances
 
     def fit(self, row: FloatArray, label: int, x: FloatArray, sign: float) -> None:
         """Add the example (x, sign) to A_label and to the weights `row`."""
         inverse = self.inverses[label]
-        u = _apply(inverse, x)
+        u = self._apply(inverse, x)
         grown = 1.0 + max(sum_product(x, u), 0.0)
         # (A + x x')^-1 x = u / (1 + x . u), and A w = (A + x x') w - x (x . w).
         row += u * ((sign - sum_product(row, x)) / grown)
@@ -224,9 +240,3 @@ class _Full:
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
         self.inverses = state_array(state, "inverses", self.inverses.shape)
-
-
-def _apply(matrix: FloatArray, x: FloatArray) -> FloatArray:
-    """Return the product of `matrix` (n, d) and `x` (d,), summed along each row in fixed order."""
-    product: FloatArray = np.add.reduce(np.multiply(matrix, x), 1)
-    return product
