@@ -2,8 +2,9 @@
 
 import pytest
 
-from clients.errors import InputError
+from clients import Client, InputError, InvalidError, Recommender
 from clients.recommender import by_label
+from tests.clients.conftest import fresh_spec
 
 
 def test_items_that_look_alike_are_refused() -> None:
@@ -13,3 +14,39 @@ def test_items_that_look_alike_are_refused() -> None:
     with pytest.raises(InputError, match="at least one"):
         by_label([])
     assert by_label([2, 1, 2]) == {"2": 2, "1": 1}
+
+
+def test_a_shop_learns_what_is_clicked(client: Client) -> None:
+    """Item ids go in and out as they are; clicks teach, and only candidates are shown."""
+    spec = fresh_spec(labels=("11",), learner={"kind": "banditron", "gamma": 0.2}, seed=1)
+    client.create_model(spec)
+    shop = Recommender[int](client, spec.name)
+    shop.sync_catalogue([11, 12, 15])
+    x = [1.0, 0.0, 0.0]
+    for visit in range(60):
+        shown = shop.recommend(x, [11, 15], request_id=f"visit-{visit}")
+        assert shown.item in (11, 15)
+        assert 0 < shown.propensity <= 1
+        report = shop.clicked if shown.item == 15 else shop.not_clicked
+        assert report(shown).status == "applied"
+    assert shop.recommend(x, [11, 15], request_id="visit-0").decision_id is not None
+    late = [shop.recommend(x, [11, 12, 15]).item for _ in range(20)]
+    assert late.count(15) > 10
+    clicks = client.get_model(spec.name).counters.clicks
+    assert 30 < clicks < 60
+
+
+def test_the_catalogue_follows_the_shop(client: Client) -> None:
+    """New items can be shown, missing ones cannot, and what stays is not touched."""
+    spec = fresh_spec(labels=("11", "12"))
+    client.create_model(spec)
+    shop = Recommender[int](client, spec.name)
+    shop.sync_catalogue([12, 13])
+    assert client.get_model(spec.name).active_labels == ("12", "13")
+    with pytest.raises(InvalidError, match="allowed"):
+        shop.recommend([0.0, 0.0, 0.0], [11, 12, 99])
+    seq = client.get_model(spec.name).seq
+    shop.sync_catalogue([13, 12])
+    assert client.get_model(spec.name).seq == seq
+    shop.sync_catalogue([11, 13])
+    assert client.get_model(spec.name).active_labels == ("11", "13")

@@ -1,0 +1,1 @@
+"""Short programs to start from; the tests run each of them."""

@@ -1,0 +1,39 @@
+"""Every example runs against the real service and prints what it promises."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import examples
+from tests.serving import Service
+
+FOLDER = Path(examples.__path__[0])
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+#: What the last line of each says.
+PROMISES = {
+    "async_batches": r"^\d+ clicks on 2000 decisions$",
+    "quickstart": r"^the click is event 1 of the model's log: applied$",
+    "recommender": r"^last fifth: (?P<percent>\d+)% were shown what they want$",
+}
+
+
+def run(name: str, *options: str) -> str:
+    """Return what an example prints."""
+    command = [sys.executable, "-W", "error", "-m", f"examples.{name}", *options]
+    done = subprocess.run(
+        command, cwd=FOLDER.parent, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_runs(service: Service, name: str) -> None:
+    """A reader who copies it gets what it says."""
+    options = ["--visits", "200"] if name == "recommender" else []
+    last = run(name, "--url", service.url, *options).splitlines()[-1]
+    assert re.search(PROMISES[name], last), last
