@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import httpx
 import numpy as np
 import pytest
 
@@ -91,7 +92,12 @@ def test_http_and_in_process_are_equal_bit_for_bit(
 
 def test_several_workers_play_as_one() -> None:
     """The player asks for what its own feedback taught, so it matters not who answers."""
-    with running_service(workers=2) as service, Client(service.url) as client:
+    # A connection for each call: which worker answers is left to chance.
+    transport = httpx.HTTPTransport(limits=httpx.Limits(max_keepalive_connections=0))
+    with (
+        running_service(workers=2) as service,
+        Client(service.url, transport=transport) as client,
+    ):
         for batch in (1, 20):
             compare(client, segments_spec("standard", "rcnbf"), horizon=150 * batch, batch=batch)
 
