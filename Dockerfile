@@ -1,0 +1,20 @@
+# The service alone: no torch, no test tools, no root.
+FROM python:3.12-slim AS build
+WORKDIR /src
+COPY pyproject.toml README.md ./
+COPY learners learners
+COPY service service
+COPY clients clients
+RUN python -m venv /opt/misclick && /opt/misclick/bin/pip install --no-cache-dir .
+
+FROM python:3.12-slim
+RUN useradd --create-home --uid 10001 misclick
+COPY --from=build /opt/misclick /opt/misclick
+USER misclick
+WORKDIR /home/misclick
+ENV PATH=/opt/misclick/bin:$PATH PYTHONUNBUFFERED=1
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=3s --start-period=15s --retries=3 \
+  CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/livez', timeout=2)"]
+# Others can reach the container, so it refuses to start without API keys (MISCLICK_KEYS_FILE).
+CMD ["misclick", "serve", "--host", "0.0.0.0", "--port", "8000"]
