@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import ValidationError
 
 from service.embedded import DataFolderInUse
 from service.main import Refused, serve
-from service.settings import SECRETS, Settings
+from service.settings import ENV_PREFIX, SECRETS, Settings
 
 
 def add_parser(commands: Any) -> None:
@@ -37,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
         if (value := getattr(args, name, None)) is not None
     }
     try:
+        refuse_unknown(os.environ)
         serve(Settings(**given))
     except ValidationError as error:
         for one in error.errors(include_input=False, include_url=False):
@@ -46,3 +49,11 @@ def run(args: argparse.Namespace) -> int:
         print(f"misclick: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def refuse_unknown(names: Iterable[str]) -> None:
+    """Raise Refused for a variable that looks like a setting and is none: a typing error."""
+    known = {f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields}
+    for name in sorted(names):
+        if name.upper().startswith(ENV_PREFIX) and name.upper() not in known:
+            raise Refused(f"{name}: there is no such setting (see docs/settings.md)")
