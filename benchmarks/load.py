@@ -63,7 +63,7 @@ async def _run(url: str, requests: Sequence[bytes], connections: int) -> Load:
     clients = []
     for _ in range(connections):
         _, client = await loop.create_connection(
-            lambda: _Client(todo, load), parts.hostname, parts.port
+            lambda: _Client(todo, load), parts.hostname or "127.0.0.1", parts.port or 80
         )
         clients.append(client)
     begin_s = time.perf_counter()
