@@ -72,7 +72,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo and leave nothing running; return the exit status."""
-    console = Console()
+    console = Console(highlight=False)
     try:
         with _ending_in_order(), running_service() as url, Client(url) as client:
             console.print(f"The service answers at {url}", soft_wrap=True)
@@ -160,7 +160,7 @@ def _summarise(
     args.png.parent.mkdir(parents=True, exist_ok=True)
     panels = {noise_title(*rates): replay.tracks for rates, replay in replays.items()}
     plot(panels, args.png, title=f"Image segments, {args.rounds:,} rounds of noisy clicks")
-    console.print(f"The error curves: {args.png.resolve()}", soft_wrap=True, highlight=False)
+    console.print(f"The error curves: {args.png.resolve()}", soft_wrap=True)
 
 
 # -- the service ----------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replay(args: argparse.Namespace, replay: Replay) -> None:
-    console = Console()
+    console = Console(highlight=False)
     stream = replay.stream
     board = LiveBoard(replay.tracks, stream.horizon, window=args.window, console=console)
     with board:

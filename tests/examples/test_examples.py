@@ -34,6 +34,6 @@ def run(name: str, *options: str) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_runs(service: Service, name: str) -> None:
     """A reader who copies it gets what it says."""
-    options = ["--visits", "200"] if name == "recommender" else []
+    options = ["--visits", "100"] if name == "recommender" else []
     last = run(name, "--url", service.url, *options).splitlines()[-1]
     assert re.search(PROMISES[name], last), last

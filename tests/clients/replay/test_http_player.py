@@ -73,8 +73,8 @@ def compare(client: Client, spec: ModelSpec, *, horizon: int, batch: int) -> Htt
 @pytest.mark.parametrize(
     ("scaling", "kind", "horizon", "batch"),
     [
-        ("standard", "rcnbf", 400, 1),
-        ("unit", "banditron", 200, 1),
+        ("standard", "rcnbf", 250, 1),
+        ("unit", "banditron", 150, 1),
         ("none", "soba", 3000, 50),
         ("standard", "rcnbf", 5000, 1000),
     ],
@@ -99,7 +99,7 @@ def test_several_workers_play_as_one() -> None:
         Client(service.url, transport=transport) as client,
     ):
         for batch in (1, 20):
-            compare(client, segments_spec("standard", "rcnbf"), horizon=150 * batch, batch=batch)
+            compare(client, segments_spec("standard", "rcnbf"), horizon=60 * batch, batch=batch)
 
 
 def test_a_learner_of_labels_cannot_play(service: Service) -> None:
