@@ -182,6 +182,9 @@ def _draw(axes: Any, tracks: Mapping[str, Track], scale: Literal["log", "linear"
         colour = COLOURS[index % len(COLOURS)]
         style = STYLES[index // len(COLOURS) % len(STYLES)]
         label = f"{name}: {percent(float(errors[-1]))}"
+        if scale == "log":
+            # There is no logarithm of no error at all: half an error stands for it.
+            errors = np.maximum(errors, 0.5 / rounds)
         axes.plot(rounds, errors, style, color=colour, linewidth=2, label=label)
     if scale == "log":
         axes.set_xscale("log")

@@ -79,3 +79,15 @@ def test_the_picture_has_the_curves(tmp_path: Path, scale: Literal["log", "linea
     assert image.shape[1] > image.shape[0] > 500
     for colour in ((0xD5, 0x5E, 0x00), (0x00, 0x72, 0xB2)):
         assert (image == colour).all(axis=-1).sum() > 500
+
+
+@pytest.mark.parametrize("scale", ["log", "linear"])
+@pytest.mark.parametrize("n_rounds", [1, 300])
+def test_a_learner_without_errors_can_be_drawn(
+    tmp_path: Path, scale: Literal["log", "linear"], n_rounds: int
+) -> None:
+    """The best result there is does not break the picture."""
+    perfect = Track(n_rounds)
+    for _ in range(n_rounds):
+        perfect.record(wrong=False, wrong_greedy=False)
+    plot({"all": {"perfect": perfect}}, tmp_path / "x.png", title="Test", scale=scale)
