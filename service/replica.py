@@ -93,14 +93,21 @@ class Replica:
 
     async def predict_many(self, asks: Sequence[Ask], xs: Rows) -> list[Decided]:
         """Choose a label for each; `xs` holds the rows of `asks`."""
-        decided: list[Decided] = []
         size = self.fold.learner.n_labels * self.fold.encoder.size
         step = min(SCRIPT_ITEMS, max(1, TURN_WEIGHTS // size))
-        for start in range(0, len(asks), step):
-            some = asks[start : start + step]
-            decided += await self._predict_some(some, xs[start : start + step])
-            await asyncio.sleep(0)
-        return decided
+        parts: list[asyncio.Task[list[Decided]]] = []
+        try:
+            async with asyncio.TaskGroup() as group:
+                for start in range(0, len(asks), step):
+                    some = slice(start, start + step)
+                    parts.append(group.create_task(self._predict_some(asks[some], xs[some])))
+                    # While Redis records one part, the next is decided; two are under way.
+                    await asyncio.sleep(0)
+                    if len(parts) > 1:
+                        await parts[-2]
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        return [decided for part in parts for decided in part.result()]
 
     async def _predict_some(self, asks: Sequence[Ask], xs: Rows) -> list[Decided]:
         nonces = [self._nonce(ask.request_id) for ask in asks]
