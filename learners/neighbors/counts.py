@@ -41,7 +41,7 @@ class Occurrences:
     """
 
     def __init__(self, graph: NeighborGraph, n_labels: int, k: int) -> None:
-        self._graph = graph
+        self.graph = graph
         self.k = k
         size = graph.window.capacity + 1
         self.total: Counts = np.zeros(size, dtype=np.int64)
@@ -53,16 +53,16 @@ class Occurrences:
 
     def bad(self, slots: Slots) -> Counts:
         """Return BN of these slots."""
-        own = self.by_label[slots, self._graph.window.labels[slots]]
+        own = self.by_label[slots, self.graph.window.labels[slots]]
         bad: Counts = self.total[slots] - own
         return bad
 
     def table(self) -> Counts:
         """Return (K, K): how many places those labelled l take in the lists of those labelled c."""
-        live = self._graph.window.live()
+        live = self.graph.window.live()
         n_labels = self.by_label.shape[1]
         table: Counts = np.zeros((n_labels, n_labels), dtype=np.int64)
-        np.add.at(table, self._graph.window.labels[live], self.by_label[live])
+        np.add.at(table, self.graph.window.labels[live], self.by_label[live])
         return table
 
     def forget(self, slots: Slots) -> None:
@@ -74,10 +74,10 @@ class Occurrences:
         self._add(slots, 1)
 
     def _add(self, slots: Slots, sign: int) -> None:
-        labels = self._graph.window.labels
-        members = self._graph.neighbors(slots, self.k).ravel()
+        labels = self.graph.window.labels
+        members = self.graph.neighbors(slots, self.k).ravel()
         owners = np.repeat(labels[slots], self.k)
-        real = members < self._graph.window.capacity
+        real = members < self.graph.window.capacity
         if not real.all():
             members, owners = members[real], owners[real]
         n_labels = self.by_label.shape[1]

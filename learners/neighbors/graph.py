@@ -112,15 +112,16 @@ class NeighborGraph:
         A place without a neighbour holds ``window.capacity``. `pool` is the class, in a graph
         by class.
         """
-        return self._pools[pool].slots[slots, : k or self.k]
+        return self._pools[pool].slots[slots, : self.k if k is None else k]
 
     def keys(self, slots: Slots, k: int | None = None, pool: int = 0) -> FloatArray:
         """Return the keys of `neighbors`, (m, k); infinite in a place without a neighbour."""
-        return self._pools[pool].keys[slots, : k or self.k]
+        return self._pools[pool].keys[slots, : self.k if k is None else k]
 
     def reverse(self, slot: int, k: int | None = None, pool: int = 0) -> Slots:
         """Return the slots that have `slot` among their first k neighbours, ascending."""
-        held = (self._pools[pool].slots[: self.window.extent, : k or self.k] == slot).any(axis=1)
+        every = np.arange(self.window.extent, dtype=np.int32)
+        held = (self.neighbors(every, k, pool) == slot).any(axis=1)
         return np.flatnonzero(held).astype(np.int32)
 
     # -- changing -------------------------------------------------------------------------

@@ -52,8 +52,7 @@ class Window:
     --------
     >>> window = Window(2, n_features=1)
     >>> for value, label in ((1.0, 0), (2.0, 1), (3.0, 1)):
-    ...     window.make_room(1)
-    ...     slots = window.append(to_rows(np.array([[value]])), np.array([label]))
+    ...     window.push(to_rows(np.array([[value]])), np.array([label]))
     >>> window.seqs(window.live()).tolist(), window.rows[window.live(), 0].tolist()
     ([1, 2], [2.0, 3.0])
     """
@@ -92,6 +91,12 @@ class Window:
         """Return the slots of the `count` oldest examples (or of all, if there are fewer)."""
         return self._slots(self.first, min(self.next, self.first + count))
 
+    def label_counts(self, n_labels: int) -> NDArray[np.int64]:
+        """Return how many examples have each label, (n_labels,)."""
+        whole = len(self) == self.extent
+        labels = self.labels[: self.extent] if whole else self.labels[self.live()]
+        return np.bincount(labels, minlength=n_labels)
+
     def surplus(self, incoming: int) -> int:
         """Return how many must go before `incoming` more fit."""
         return max(0, len(self) + incoming - self.capacity)
@@ -118,6 +123,14 @@ class Window:
         self._times[slots] = time_s
         self.next += len(rows)
         return slots
+
+    def push(self, rows: Rows, labels: NDArray[np.integer]) -> None:
+        """Append examples after evicting what is in their way; the last ones stay."""
+        skipped = max(0, len(rows) - self.capacity)
+        self.make_room(len(rows) - skipped)
+        if skipped:
+            self.first = self.next = self.next + skipped
+        self.append(rows[skipped:], labels[skipped:])
 
     # -- distances ------------------------------------------------------------------------
     def propose(self, queries: Rows) -> tuple[Rows, FloatArray]:

@@ -1,0 +1,136 @@
+"""NHBNN: naive Bayes with neighbour occurrences as features."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from learners.base import FloatArray, check_count
+from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
+from learners.neighbors.search import Found
+from learners.neighbors.window_learner import DEFAULT_WINDOW
+from learners.validation import check_number
+
+#: Smoothing where none is given: Laplace's.
+_SMOOTHING = 1.0
+#: Smallest and largest smoothing: with 0 one label that never occurred would decide alone.
+_LEAST_SMOOTHING, _MOST_SMOOTHING = 1e-9, 1e9
+#: What an anti-hub's factor is mixed of: its own likelihood, and that of its label's examples.
+_OWN_PART, _LABEL_PART = 0.4, 0.6
+#: Added to the rates at which labels occur near labels, so that none is 0.
+_RATE_SMOOTHING = 1e-5
+
+
+class NHBNN(HubnessLearner):
+    """Naive Bayes over who the neighbours are: NHBNN.
+
+    Use it in many dimensions, under heavy noise or with uneven classes: it asks how likely each
+    class is to have *these* neighbours, whatever labels they carry. Where each example is a
+    neighbour of few (small windows, few dimensions) there is little to count, and `KNN` does
+    better. O(N d) a decision and an example.
+
+    Rule, [1]_, with each example its own neighbour too, n_c of n examples of class c::
+
+        p(i | c)   = (N_{i,c} + 1[c = y_i] + s) / ((k + 1) n_c + s n)
+        score of c = log(n_c / n) + sum_i log p(i | c)
+
+    over the classes in the window. A neighbour with at most `anti_hub` occurrences has the
+    factor ``0.4 q_c + 0.6 g_c`` instead, q its own p(i | c) and g the rate at which examples of
+    its label are neighbours of class c, each scaled to sum 1.
+
+    Parameters
+    ----------
+    n_features
+        Length d of an instance, at least 1.
+    n_labels
+        Number K of labels, at least 1.
+    window
+        Most examples held, at least 1; 1,000 by default.
+    k
+        Neighbours that count, at least 1; 5 by default.
+    metric
+        ``"euclidean"`` (the default), ``"manhattan"`` or ``"cosine"``.
+    smoothing
+        The s above, in [1e-9, 1e9]; 1 by default.
+    anti_hub
+        Occurrences up to which a neighbour is an anti-hub, at least -1; -1 (the default) for
+        none. The authors' library says 2.
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is of the wrong type or out of range.
+
+    References
+    ----------
+    .. [1] Tomasev and Buza, *Hubness-aware kNN classification of high-dimensional data in
+       presence of label noise*, 2015, eq. 6.
+
+    Examples
+    --------
+    >>> learner = NHBNN(n_features=1, n_labels=2, k=1)
+    >>> learner.learn_many(np.array([[0.0], [1.0], [9.0]]), np.array([1, 1, 0]))
+    >>> learner.distribution(np.array([0.4])).greedy
+    1
+    """
+
+    kind: ClassVar[str] = "nhbnn"
+
+    def __init__(
+        self,
+        n_features: int,
+        n_labels: int,
+        *,
+        window: int = DEFAULT_WINDOW,
+        k: int = DEFAULT_K_HUBNESS,
+        metric: str = "euclidean",
+        smoothing: float = _SMOOTHING,
+        anti_hub: int = -1,
+    ) -> None:
+        super().__init__(n_features, n_labels, window=window, k=k, metric=metric)
+        self.smoothing = check_number("smoothing", smoothing, _LEAST_SMOOTHING, _MOST_SMOOTHING)
+        self.anti_hub = check_count("anti_hub", anti_hub, least=-1)
+
+    def _votes(self, found: Found) -> FloatArray:
+        counts = self._examples.label_counts(self.n_labels)
+        occurred = self._occurrences.by_label[found.slots] + self._labels_of(found)
+        room = (self.k + 1) * counts + self.smoothing * len(self)
+        likelihoods = (occurred + self.smoothing) / np.maximum(room, self.smoothing)
+        for line in np.flatnonzero(self._occurrences.total[found.slots] <= self.anti_hub):
+            label = int(self._examples.labels[found.slots[line]])
+            likelihoods[line] = self._anti_hub_factor(likelihoods[line], label, counts)
+        return logs(likelihoods)
+
+    def _anti_hub_factor(
+        self, likelihoods: FloatArray, label: int, counts: np.ndarray
+    ) -> FloatArray:
+        """Mix an anti-hub's own likelihoods, (K,), with those of its label's examples."""
+        table = self._occurrences.table()[label].astype(np.float64)
+        table[label] += counts[label]
+        rates = table / ((self.k + 1) * counts[label] * np.maximum(counts, 1)) + _RATE_SMOOTHING
+        rates[counts == 0] = 0.0
+        likelihoods = np.where(counts > 0, likelihoods, 0.0)
+        factor = _OWN_PART * likelihoods / np.add.reduce(likelihoods)
+        factor += _LABEL_PART * rates / np.add.reduce(rates)
+        return np.where(counts > 0, factor, 1.0)
+
+    def _scores(self, votes: FloatArray) -> FloatArray:
+        if not len(votes):
+            return np.zeros(self.n_labels)
+        priors = self._priors()
+        scores = super()._scores(votes) + logs(np.maximum(priors, np.finfo(np.float64).tiny))
+        return np.where(priors > 0, scores, -np.inf)
+
+
+def logs(values: FloatArray) -> FloatArray:
+    """Return natural logarithms, one at a time: numpy's own may differ between CPUs.
+
+    Examples
+    --------
+    >>> logs(np.array([[1.0, math.e]])).tolist()
+    [[0.0, 1.0]]
+    """
+    flat = [math.log(value) for value in values.ravel().tolist()]
+    return np.array(flat, dtype=np.float64).reshape(values.shape)

@@ -1,0 +1,276 @@
+"""The hubness-aware learners and the weighted baselines, on the fixture of ten points."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from learners.neighbors.anhbnn import ANHBNN, _information
+from learners.neighbors.hfnn import HFNN
+from learners.neighbors.hiknn import HIKNN
+from learners.neighbors.hubness import skewness
+from learners.neighbors.hubness_learner import HwKNN
+from learners.neighbors.nhbnn import NHBNN
+from learners.neighbors.weighted import AKNN, NWKNN
+from learners.neighbors.window_learner import WindowLearner
+from tests.learners.neighbors.golden import LABELS, POINTS, QUERIES
+
+
+def _taught(learner: WindowLearner) -> WindowLearner:
+    learner.learn_many(POINTS, LABELS)
+    return learner
+
+
+def _shares(learner: WindowLearner, *, logarithmic: bool = False) -> list[float]:
+    """Return the scores for the three queries, each scaled to sum 1, in one list."""
+    shares: list[float] = []
+    for query in QUERIES:
+        scores = _taught(learner).scores(query) if not len(learner) else learner.scores(query)
+        if logarithmic:
+            scores = np.exp(scores - scores.max())
+        shares += (scores / scores.sum()).tolist()
+    return shares
+
+
+@pytest.mark.parametrize(
+    ("learner", "golden"),
+    [
+        (HwKNN(2, 3, k=3), [0, 1, 0, 0, 0.287381757068, 0.712618242932, 1, 0, 0]),
+        (
+            HFNN(2, 3, k=3),
+            [
+                0.360680846009, 0.430005942850, 0.209313211141,
+                0.000216661141, 0.422555263560, 0.577228075299,
+                0.914806166571, 0.084736658933, 0.000457174496,
+            ],
+        ),
+        (
+            HFNN(2, 3, k=3, weighted=False),
+            [
+                0.200068853130, 0.433278918761, 0.366652228109,
+                0.000233154593, 0.411070021877, 0.588696823530,
+                0.888112220613, 0.111443945193, 0.000443834193,
+            ],
+        ),
+        (
+            HFNN(2, 3, k=3, include_self=True),
+            [
+                0.300598604503, 0.521381756446, 0.178019639051,
+                0.000175970133, 0.471737659847, 0.528086370019,
+                0.936150703607, 0.063537350141, 0.000311946252,
+            ],
+        ),
+        (
+            HIKNN(2, 3, k=3),
+            [
+                0.304387831054, 0.546953455180, 0.148658713765,
+                0, 0.413549604615, 0.586450395385,
+                0.963486118970, 0.036513881030, 0,
+            ],
+        ),
+        (
+            HIKNN(2, 3, k=3, weighted=False),
+            [
+                0.170626937001, 0.547842994936, 0.281530068063,
+                0, 0.360274754925, 0.639725245075,
+                0.950907620467, 0.049092379533, 0,
+            ],
+        ),
+    ],
+    ids=["hw", "hfnn", "hfnn-flat", "hfnn-self", "hiknn", "hiknn-flat"],
+)  # fmt: skip
+def test_golden_votes(learner: WindowLearner, golden: list[float]) -> None:
+    """Scores of the three queries, to nine digits."""
+    assert _shares(learner) == pytest.approx(golden, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("learner", "golden"),
+    [
+        (
+            NHBNN(2, 3, k=3),
+            [
+                0.047269336967, 0.763653315165, 0.189077347868,
+                0.010276359384, 0.332036640031, 0.657687000585,
+                0.960736841866, 0.024251644980, 0.015011513154,
+            ],
+        ),
+        (
+            ANHBNN(2, 3, k=3),
+            [
+                0.000000187184, 0.999438073605, 0.000561739211,
+                0.000230582990, 0.307789863136, 0.691979553873,
+                0.999999979117, 0.000000020846, 0.000000000037,
+            ],
+        ),
+    ],
+    ids=["nhbnn", "anhbnn"],
+)  # fmt: skip
+def test_golden_posteriors(learner: WindowLearner, golden: list[float]) -> None:
+    """Posterior probabilities of the three queries, to nine digits."""
+    assert _shares(learner, logarithmic=True) == pytest.approx(golden, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("learner", "golden"),
+    [
+        (AKNN(2, 3, k=3), [0, 3, 0, 0, 2, 1, 3, 0, 0]),
+        (NWKNN(2, 3, k=3), [0, 2.791814577306, 0, 0, 1.861209718204, 1, 3, 0, 0]),
+    ],
+    ids=["aknn", "nwknn"],
+)
+def test_golden_counts(learner: WindowLearner, golden: list[float]) -> None:
+    """Votes of the weighted baselines."""
+    _taught(learner)
+    votes = [value for query in QUERIES for value in learner.scores(query).tolist()]
+    assert votes == pytest.approx(golden, abs=1e-9)
+
+
+def test_golden_counts_of_occurrence() -> None:
+    """N, N_c, BN, their skewness, deviation and threshold; hubs, orphans and weights."""
+    learner = HwKNN(2, 3, k=3)
+    _taught(learner)
+    counts = learner._occurrences
+    assert counts.total[:10].tolist() == [2, 2, 3, 5, 6, 2, 2, 3, 5, 0]
+    assert counts.by_label[:10].tolist() == [
+        [2, 0, 0], [2, 0, 0], [2, 1, 0], [3, 2, 0], [0, 3, 3],
+        [0, 2, 0], [0, 1, 1], [0, 1, 2], [0, 2, 3], [0, 0, 0],
+    ]  # fmt: skip
+    assert counts.bad(np.arange(10, dtype=np.int32)).tolist() == [0, 0, 1, 3, 3, 0, 1, 1, 3, 0]
+    report = learner.hubness()
+    assert report.skewness == pytest.approx(0.230940107676, abs=1e-12)
+    assert report.threshold == pytest.approx(6.464101615138, abs=1e-12)
+    assert (len(report.hubs), report.n_orphans, report.n_examples) == (0, 1, 10)
+    assert report.bad_share == 12 / 30
+    assert learner._badness() == pytest.approx((1.2, 1.248999599680), abs=1e-12)
+    weights = {voter.label: float(voter.votes.max()) for voter in learner.neighbors(POINTS[2])}
+    assert weights[0] == pytest.approx(2.613705438739, abs=1e-9)
+
+
+def test_golden_memberships_of_an_orphan() -> None:
+    """Example 9 is nobody's neighbour: it votes as the class of its label does."""
+    learner = HFNN(2, 3, k=3)
+    _taught(learner)
+    [orphan, *_] = learner.neighbors(POINTS[9])
+    assert orphan.seq == 9
+    golden = [0.000199880072, 0.399960023986, 0.599840095942]
+    assert orphan.votes.tolist() == pytest.approx(golden, abs=1e-9)
+
+
+def test_golden_radii_and_information() -> None:
+    """AKNN's distances to the nearest enemy, HIKNN's alpha and beta, ANHBNN's information."""
+    aknn = AKNN(2, 3, k=3)
+    _taught(aknn)
+    assert (aknn.radii() / 10).tolist() == pytest.approx(
+        [
+            2.828427124746, 2.147091055358, 1.931320791583, 1.931320791583, 2.195449840010,
+            2.343074902772, 1.170469991072, 1.431782106328, 1.170469991072, 4.177319714841,
+        ],
+        abs=1e-12,
+    )  # fmt: skip
+    hiknn = HIKNN(2, 3, k=3)
+    _taught(hiknn)
+    alphas, betas = hiknn._information(hiknn._find_all(np.zeros((1, 2), np.float32), more=7)[0])
+    order = np.argsort(betas[:, 0])
+    assert betas[order, 0].tolist() == pytest.approx(
+        sorted([0.522878745280] * 4 + [0.397940008672] * 2 + [0.221848749616] * 2
+               + [0.154901959986, 1.0]), abs=1e-12
+    )  # fmt: skip
+    assert alphas[order, 0].tolist() == pytest.approx(
+        sorted([0.435424965946] * 4 + [0.287585625784] * 2 + [0.079217778838] * 2 + [0.0, 1.0]),
+        abs=1e-12,
+    )
+    anhbnn = ANHBNN(2, 3, k=3)
+    _taught(anhbnn)
+    found = anhbnn._find_all(QUERIES[1:2].astype(np.float32))[0]
+    assert found.slots.tolist() == [8, 4, 7]
+    pairs, counts = anhbnn._pairs(found), np.bincount(LABELS)
+    table = [
+        [_information(pairs[i, i], pairs[j, j], pairs[i, j], counts) for j in range(3)]
+        for i in range(3)
+    ]
+    assert table[0][2] == pytest.approx(0.033979807359, abs=1e-12)
+    assert table[0][1] == table[1][2] == 0.0
+
+
+def test_memberships_sum_to_one_and_smoothing_levels_them() -> None:
+    """h-FNN's scores are shares; with endless smoothing all labels are alike."""
+    for options in ({}, {"anti_hub": 99}, {"include_self": True}, {"smoothing": 1e9}):
+        learner = HFNN(2, 3, k=3, **options)
+        _taught(learner)
+        for query in (*QUERIES, POINTS[0]):
+            scores = learner.scores(query)
+            assert scores.sum() == pytest.approx(1.0)
+            if "smoothing" in options:
+                assert scores.tolist() == pytest.approx([1 / 3] * 3, abs=1e-6)
+
+
+def test_neighbours_at_distance_zero_vote_alone() -> None:
+    """Of distance-weighted votes those at the very place count, and alike."""
+    learner = HFNN(1, 2, k=3)
+    learner.learn_many(np.array([[0.0], [0.0], [0.5], [9.0]]), np.array([1, 1, 0, 0]))
+    votes = [voter.votes.sum() for voter in learner.neighbors(np.zeros(1))]
+    assert votes == pytest.approx([0.5, 0.5, 0.0])
+
+
+def test_anti_hub_rule_of_nhbnn_mixes_the_label_in() -> None:
+    """A rare neighbour's factor is 0.4 of its own likelihood and 0.6 of its label's rate."""
+    learner = NHBNN(2, 3, k=3, anti_hub=0)
+    _taught(learner)
+    [orphan, *_] = learner.neighbors(POINTS[9])
+    likelihoods = np.array([1 / 22, 1 / 26, 2 / 22])
+    table = np.array([0.0, 2.0, 3.0 + 3.0])
+    rates = table / (4 * 3 * np.array([3, 4, 3])) + 1e-5
+    factor = 0.4 * likelihoods / likelihoods.sum() + 0.6 * rates / rates.sum()
+    assert np.exp(orphan.votes).tolist() == pytest.approx(factor.tolist())
+
+
+@pytest.mark.parametrize("kind", [HwKNN, HFNN, HIKNN, NHBNN, ANHBNN, AKNN, NWKNN])
+def test_edge_cases(kind: type[WindowLearner]) -> None:
+    """Empty, one example, one class, all equal, k beyond the window: an answer each time."""
+    empty = kind(1, 3, window=9, k=5, metric="euclidean")
+    assert empty.distribution(np.zeros(1)).greedy == 0
+    assert empty.neighbors(np.zeros(1)) == []
+    empty.learn(np.zeros(1), 2)
+    # h-FNN does not look at own labels, and of occurrences there are none yet.
+    assert empty.distribution(np.ones(1)).greedy == (0 if kind is HFNN else 2)
+    assert [voter.suspected for voter in empty.neighbors(np.zeros(1))] == [False]
+    for _ in range(12):
+        empty.learn(np.zeros(1), 2)
+        scores = empty.scores(np.zeros(1))
+        assert not np.isnan(scores).any()
+        assert scores.argmax() == 2
+    assert empty.suspects().tolist() == []
+
+
+def test_bad_hubs_harm_knn_and_not_the_occurrence_models() -> None:
+    """What they are for: flipping the labels of hubs costs kNN more than h-FNN."""
+    rng = np.random.default_rng(3)
+    centres = rng.normal(size=(4, 60)) * 0.32
+    labels = rng.integers(0, 4, size=900)
+    xs = centres[labels] + rng.normal(size=(900, 60))
+    probe = HwKNN(60, 4, window=600)
+    probe.learn_many(xs[:600], labels[:600])
+    hubs = np.argsort(-probe._occurrences.total[:600])[:150]
+    noisy = labels[:600].copy()
+    noisy[hubs] = (noisy[hubs] + 1 + rng.integers(0, 3, size=150)) % 4
+    errors = {}
+    for learner in (HwKNN(60, 4, window=600), HFNN(60, 4, window=600), NWKNN(60, 4, window=600)):
+        learner.learn_many(xs[:600], noisy)
+        greedy = np.array([each.greedy for each in learner.distributions(xs[600:])])
+        errors[learner.kind] = float(np.mean(greedy != labels[600:]))
+    assert errors["h_fnn"] < errors["hw_knn"] < errors["nwknn"]
+    assert errors["h_fnn"] < errors["nwknn"] - 0.15
+    assert skewness(probe._occurrences.total[:600]) > 1
+
+
+def test_own_logarithms() -> None:
+    """Scores of the naive Bayes rules are sums of logarithms of the factors."""
+    learner = NHBNN(2, 3, k=3)
+    _taught(learner)
+    votes: NDArray[np.float64] = np.array([voter.votes for voter in learner.neighbors(QUERIES[0])])
+    expected = votes.sum(axis=0) + np.array([math.log(n / 10) for n in (3, 4, 3)])
+    assert learner.scores(QUERIES[0]).tolist() == pytest.approx(expected.tolist())

@@ -1,0 +1,237 @@
+"""RkNN and the plug-in rule: golden numbers, their invariants, and a plain twin."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from learners.errors import ParameterError, UnsupportedError
+from learners.neighbors.knn import KNN
+from learners.neighbors.rknn import PlugIn, RkNN
+from learners.noise.rates import NoiseRates
+from tests.learners.neighbors.golden import LINE
+from tests.reference.neighbors import PlainWindow
+
+_QUERIES = np.array([[0.4, 2.9, 4.1, 5.7, 9.0]]).T
+_LABELS = np.array([0, 0, 1, 0, 1, 1, 1, 1, 1, 1])
+
+
+def _greedy(learner: KNN | RkNN, queries: NDArray[np.float64]) -> list[int]:
+    return [decision.greedy for decision in learner.distributions(queries)]
+
+
+def _taught(learner: RkNN, labels: NDArray[np.int64]) -> RkNN:
+    learner.learn_many(LINE, labels)
+    return learner
+
+
+@pytest.mark.parametrize(
+    ("labels", "rates", "knn", "rknn"),
+    [
+        (_LABELS, NoiseRates(0.4, 0.0), [0, 0, 1, 1, 1], [0, 0, 0, 1, 1]),
+        (1 - _LABELS, NoiseRates(0.0, 0.4), [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]),
+    ],
+)
+def test_golden_line(
+    labels: NDArray[np.int64], rates: NoiseRates, knn: list[int], rknn: list[int]
+) -> None:
+    """Counts, rates, threshold and predictions on the line of ten points."""
+    robust = _taught(RkNN(1, 2, k=5, k_noise=4), labels)
+    plain = KNN(1, 2, k=5)
+    plain.learn_many(LINE, labels)
+    assert robust._around.by_label[:10, 1].tolist() == (
+        [2, 2, 2, 3, 4, 4, 5, 5, 5, 5] if labels[0] == 0 else [3, 3, 3, 2, 1, 1, 0, 0, 0, 0]
+    )
+    assert robust.noise_rates() == rates
+    assert _greedy(plain, _QUERIES) == knn
+    assert _greedy(robust, _QUERIES) == rknn
+
+
+@pytest.mark.parametrize(
+    ("k_noise", "counts", "rates"),
+    [
+        (2, [1, 1, 1, 1, 1, 1, 2, 2, 3, 3], NoiseRates(1 / 3, 0.0)),
+        (4, [1, 1, 1, 2, 2, 2, 3, 4, 4, 4], NoiseRates(0.2, 0.2)),
+    ],
+)
+def test_golden_line_with_other_labels(k_noise: int, counts: list[int], rates: NoiseRates) -> None:
+    """The third labelling, with two k'; with equal rates RkNN is kNN."""
+    labels = np.array([0, 0, 1, 0, 0, 1, 0, 1, 1, 1])
+    robust = _taught(RkNN(1, 2, k=5, k_noise=k_noise), labels)
+    assert robust._around.by_label[:10, 1].tolist() == counts
+    assert robust.noise_rates() == rates
+    if k_noise == 4:
+        plain = KNN(1, 2, k=5)
+        plain.learn_many(LINE, labels)
+        assert _greedy(robust, _QUERIES) == _greedy(plain, _QUERIES)
+
+
+@pytest.mark.parametrize(
+    ("rho_0", "rho_1", "first_positive"), [(0.3, 0.1, 3), (0.1, 0.3, 2), (0.2, 0.2, 3), (0, 0, 3)]
+)
+def test_known_rates_move_the_threshold(rho_0: float, rho_1: float, first_positive: int) -> None:
+    """Rates 0.3/0.1 ask for a share of 0.6, 0.1/0.3 for 0.4; exactly that share is enough."""
+    for positive in range(6):
+        learner = RkNN(1, 2, k=5, rates="given", rho_0=rho_0, rho_1=rho_1)
+        labels = np.array([1] * positive + [0] * (5 - positive))
+        learner.learn_many(np.arange(5.0)[:, np.newaxis], labels)
+        assert _greedy(learner, np.zeros((1, 1))) == [int(positive >= first_positive)]
+        assert learner.noise_rates() == NoiseRates(rho_0, rho_1)
+
+
+def _plug_in(plain: PlainWindow, query: NDArray[np.float32], k: int, k_noise: int) -> int:
+    """Decide by Reeve and Kaban's formulas in fractions, with S0's k' in place of k - 1."""
+    shares = [Fraction(sum(c[1:]), sum(c)) for c in plain.labels_around(k_noise, 2)]
+    ranked = plain.ranked(query)
+    last = ranked[:k][-1][0]
+    voters = [plain.labels[position] for distance, position in ranked if distance <= last]
+    share = Fraction(sum(voters), len(voters))
+    p_0, p_1 = min(shares), 1 - max(shares)
+    if p_0 + p_1 == 1:
+        return int(share >= Fraction(1, 2))
+    return int((share - p_0) / (1 - p_0 - p_1) >= Fraction(1, 2))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    k=st.integers(1, 8),
+    k_noise=st.integers(0, 9),
+    window=st.integers(1, 30),
+)
+def test_decisions_equal_the_plain_twin(seed: int, k: int, k_noise: int, window: int) -> None:
+    """RkNN and the plug-in rule against fractions from scratch, as the window moves."""
+    rng = np.random.default_rng(seed)
+    robust = RkNN(2, 2, window=window, k=k, k_noise=k_noise)
+    plug_in = PlugIn(2, 2, window=window, k=k)
+    plain = PlainWindow(window)
+    for _ in range(40):
+        x, label = rng.integers(0, 4, size=2).astype(np.float64), int(rng.integers(2))
+        robust.learn(x, label)
+        plug_in.learn(x, label)
+        plain.insert(x[np.newaxis].astype(np.float32), np.array([label]))
+        query = rng.integers(0, 4, size=2).astype(np.float64)
+        row = query.astype(np.float32)
+        assert robust.distribution(query).greedy == _plug_in(plain, row, k, k_noise)
+        assert plug_in.distribution(query).greedy == _plug_in(plain, row, k, k - 1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n_flips=st.integers(0, 20))
+def test_swapping_labels_swaps_rates_and_predictions(seed: int, n_flips: int) -> None:
+    """With 0 and 1 exchanged, the rates are exchanged and, off ties, so is every prediction."""
+    rng = np.random.default_rng(seed)
+    xs = rng.normal(size=(60, 2))
+    labels = (xs[:, 0] > 0).astype(np.int64)
+    labels[rng.permutation(60)[:n_flips]] ^= 1
+    one, other = RkNN(2, 2, k=7, k_noise=12), RkNN(2, 2, k=7, k_noise=12)
+    one.learn_many(xs, labels)
+    other.learn_many(xs, 1 - labels)
+    rates, swapped = one.noise_rates(), other.noise_rates()
+    if rates is None:
+        assert swapped is None
+        return
+    assert swapped is not None
+    assert (rates.rho_0, rates.rho_1) == (swapped.rho_1, swapped.rho_0)
+    for query in rng.normal(size=(20, 2)):
+        if one.scores(query)[1]:
+            assert one.distribution(query).greedy == 1 - other.distribution(query).greedy
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), quantile=st.sampled_from((0.0, 0.02, 0.1)))
+def test_the_many_label_form_reduces_to_two(seed: int, quantile: float) -> None:
+    """Of three labels of which two occur, anchors decide as the threshold does for two."""
+    rng = np.random.default_rng(seed)
+    xs = rng.normal(size=(80, 2))
+    labels = ((xs[:, 0] > 0) ^ (rng.random(80) < np.where(xs[:, 0] > 0, 0.1, 0.3))).astype(np.int64)
+    two = RkNN(2, 2, k=9, k_noise=15, quantile=quantile)
+    three = RkNN(2, 3, k=9, k_noise=15, quantile=quantile)
+    two.learn_many(xs, labels)
+    three.learn_many(xs, labels)
+    if three._inverse_now()[1] is None:
+        return
+    for query in rng.normal(size=(20, 2)):
+        if abs(two.scores(query)[1]) > 0:
+            assert two.distribution(query).greedy == three.distribution(query).greedy
+
+
+def test_quantiles_take_counts_inside_the_extremes() -> None:
+    """With 10 points, a quantile of 0.1 to 0.19 skips one count at either end."""
+    robust = _taught(
+        RkNN(1, 2, k=5, k_noise=4, quantile=0.15), np.array([1, 0, 1, 0, 1, 1, 1, 1, 0, 0])
+    )
+    counts = sorted(robust._around.by_label[:10, 1].tolist())
+    assert robust._extremes(1) == (counts[1], counts[-2])
+
+
+def test_asymmetric_noise_bends_knn_and_not_rknn() -> None:
+    """What the learner is for: 40 % of one label flipped, a plateau where it has 70 %."""
+    rng = np.random.default_rng(1)
+    xs = rng.random((4000, 1))
+    share = np.select([xs[:, 0] < 0.3, xs[:, 0] < 0.7], [0.0, 0.7], 1.0)
+    noisy = ((rng.random(4000) < share) & (rng.random(4000) > 0.4)).astype(np.int64)
+    queries = np.linspace(0.35, 0.65, 40)[:, np.newaxis]
+    plain, robust = KNN(1, 2, window=4000, k=200), RkNN(1, 2, window=4000, k=200, k_noise=100)
+    plain.learn_many(xs, noisy)
+    robust.learn_many(xs, noisy)
+    assert np.mean(_greedy(plain, queries)) < 0.1
+    assert np.mean(_greedy(robust, queries)) > 0.9
+
+
+def test_edge_cases() -> None:
+    """Nothing, one example, one class, equal points, k beyond the window."""
+    learner = RkNN(1, 2, k=50, k_noise=99)
+    assert learner.noise_rates() is None
+    assert _greedy(learner, np.zeros((1, 1))) == [0]
+    learner.learn(np.zeros(1), 1)
+    assert _greedy(learner, np.zeros((1, 1))) == [1]
+    one_class = _taught(RkNN(1, 2, k=5, k_noise=4), np.zeros(10, np.int64))
+    assert one_class.noise_rates() is None
+    assert _greedy(one_class, _QUERIES) == [0] * 5
+    equal = RkNN(1, 2, k=3, k_noise=4)
+    equal.learn_many(np.ones((9, 1)), np.array([1, 1, 1, 0, 0, 0, 0, 0, 0]))
+    assert _greedy(equal, np.ones((1, 1))) == [0], "all nine vote, not the three oldest"
+
+
+def test_labels_may_become_three_unless_rates_are_given() -> None:
+    """A third label turns the threshold into anchors; known rates are those of two labels."""
+    learner = _taught(RkNN(1, 2, k=5, k_noise=4), _LABELS)
+    assert learner.add_label() == 2
+    with pytest.raises(UnsupportedError, match="transition"):
+        learner.noise_rates()
+    present, transition = learner.transition()
+    assert present == [0, 1]
+    assert transition.tolist() == [[0.6, 0.4], [0.0, 1.0]]
+    assert _greedy(learner, _QUERIES) == [0, 0, 0, 1, 1]
+    with pytest.raises(UnsupportedError, match="given"):
+        RkNN(1, 2, rates="given").add_label()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k_noise": -1}, "k_noise"),
+        ({"quantile": 0.5}, "quantile"),
+        ({"rates": "known"}, "rates"),
+        ({"rho_0": 0.5, "rho_1": 0.5}, "rho_0"),
+        ({"metric": "l1"}, "metric"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:
+    """Each wrong option is named."""
+    with pytest.raises(ParameterError, match=message):
+        RkNN(1, 2, **options)  # type: ignore[arg-type]  # wrong types are what is tried
+
+
+def test_given_rates_are_for_two_labels() -> None:
+    """Two rates say nothing about three labels."""
+    with pytest.raises(ParameterError, match="n_labels: expected 2"):
+        RkNN(1, 3, rates="given")
+    with pytest.raises(ParameterError, match="k: expected an integer"):
+        PlugIn(1, 2, k=0)
