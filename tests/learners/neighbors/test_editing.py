@@ -1,0 +1,126 @@
+"""Wilson, ICF, DROP3 and HMN-EI on lines worked out by hand, and on edge cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from learners.errors import InputError, ParameterError
+from learners.neighbors.editing import (
+    _condemned,
+    _nearest_enemies,
+    _pairwise,
+    drop3,
+    hits_and_misses,
+    hmn_ei,
+    icf,
+    reach_and_cover,
+    wilson,
+)
+
+_LINE = np.array([[0, 1, 2.1, 3.3, 5, 6.2, 7.5, 9]]).T
+_LABELS = np.array([0, 0, 0, 1, 0, 1, 1, 1])
+_LONG = np.array([[0, 1, 2.1, 3.3, 4.6, 6, 7.5, 9.1, 10.8, 12.6, 14.5, 16.5]]).T
+_LONG_LABELS = np.array([0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 1, 1])
+
+Filter = Callable[[NDArray[np.float64], NDArray[np.int64]], NDArray[np.bool_]]
+FILTERS: list[Filter] = [wilson, icf, drop3, hmn_ei]
+
+
+def _removed(kept: NDArray[np.bool_]) -> list[int]:
+    return np.flatnonzero(~kept).tolist()
+
+
+@pytest.mark.parametrize(("k", "removed"), [(1, [3, 4, 5]), (3, [3, 4]), (5, [3, 4])])
+def test_golden_wilson(k: int, removed: list[int]) -> None:
+    """What one pass takes from the line, for three k."""
+    assert _removed(wilson(_LINE, _LABELS, k)) == removed
+
+
+def test_repeated_wilson_runs_to_a_fixed_point() -> None:
+    """A second pass over what is kept takes nothing more."""
+    rng = np.random.default_rng(4)
+    xs, labels = rng.normal(size=(80, 2)), rng.integers(0, 3, size=80)
+    once, kept = wilson(xs, labels), wilson(xs, labels, repeated=True)
+    assert kept.sum() < once.sum()
+    assert wilson(xs[kept], labels[kept]).all()
+
+
+def test_golden_icf_pass() -> None:
+    """Nearest enemies, reach, cover and what one pass would delete, before any editing."""
+    keys = _pairwise(_LINE, _LABELS)
+    enemies = np.sqrt(_nearest_enemies(keys, _LABELS))
+    golden = [3.3, 2.3, 1.2, 1.2, 1.2, 1.2, 2.5, 4.0]
+    assert enemies.tolist() == pytest.approx(golden, abs=1e-6)
+    reached, covered = reach_and_cover(keys, _LABELS)
+    assert reached.tolist() == [2, 2, 1, 0, 0, 0, 2, 2]
+    assert covered.tolist() == [1, 2, 2, 0, 0, 2, 1, 1]
+    assert np.flatnonzero(reached > covered).tolist() == [0, 6, 7]
+
+
+def test_icf_leaves_no_example_that_reaches_more_than_it_is_covered() -> None:
+    """Its stopping condition, and that it shrinks the set."""
+    rng = np.random.default_rng(5)
+    xs = rng.normal(size=(120, 2))
+    labels = (xs[:, 0] + 0.3 * rng.normal(size=120) > 0).astype(np.int64)
+    kept = icf(xs, labels)
+    assert 0 < kept.sum() < wilson(xs, labels).sum()
+    reached, covered = reach_and_cover(_pairwise(xs[kept], labels[kept]), labels[kept])
+    assert (reached <= covered).all()
+
+
+def test_golden_drop3() -> None:
+    """One line from which nothing goes after editing, one that is halved."""
+    assert _removed(drop3(_LINE, _LABELS)) == [3, 4]
+    assert np.flatnonzero(drop3(_LONG, _LONG_LABELS)).tolist() == [2, 3, 4, 7, 8, 9]
+    assert _removed(wilson(_LONG, _LONG_LABELS)) == [5, 6]
+
+
+def test_golden_hits_and_misses() -> None:
+    """The in-degrees of the hit-miss network, and what rule 1 marks."""
+    keys = _pairwise(_LINE, _LABELS)
+    hits, misses = hits_and_misses(keys, _LABELS)
+    assert hits.tolist() == [1, 2, 1, 0, 0, 2, 2, 0]
+    assert misses.tolist() == [0, 0, 1, 3, 3, 1, 0, 0]
+    marked = 0.5 * misses + 0.1 > 0.5 * hits
+    assert np.flatnonzero(marked).tolist() == [2, 3, 4, 7]
+    # Fewer than four unmarked in each class: those with arrows stay, and 7 has none.
+    assert np.flatnonzero(_condemned(_LABELS, hits, misses)).tolist() == [7]
+
+
+def test_hmn_ei_takes_a_mislabelled_example() -> None:
+    """An example inside the other class goes, and one nearest neighbour gets no worse."""
+    rng = np.random.default_rng(6)
+    xs = np.concatenate((rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 6))
+    labels = np.repeat([0, 1], 60)
+    labels[7] = 1
+    kept = hmn_ei(xs, labels)
+    assert not kept[7]
+    assert 4 <= kept.sum() < 60
+    assert wilson(xs[kept], labels[kept], 1).all()
+
+
+@pytest.mark.parametrize("keep", FILTERS)
+def test_edge_cases(keep: Filter) -> None:
+    """Nothing, one example, one class, all equal: an answer, and never an empty set for some."""
+    for size, labels in ((0, []), (1, [0]), (5, [2] * 5), (6, [0, 1] * 3)):
+        kept = keep(np.ones((size, 2)), np.array(labels, dtype=np.int64))
+        assert kept.shape == (size,)
+        if len(set(labels)) == 1:
+            assert kept.any()
+
+
+@pytest.mark.parametrize("keep", FILTERS)
+def test_bad_input_is_refused(keep: Filter) -> None:
+    """NaN, wrong shapes and labels are named."""
+    with pytest.raises(InputError, match=r"xs\[0\]\[0\]"):
+        keep(np.full((2, 1), np.nan), np.zeros(2, np.int64))
+    with pytest.raises(InputError, match="xs"):
+        keep(np.zeros(3), np.zeros(3, np.int64))
+    with pytest.raises(InputError, match="labels"):
+        keep(np.zeros((3, 1)), np.array([0, -1, 0]))
+    with pytest.raises(ParameterError, match="k"):
+        wilson(np.zeros((3, 1)), np.zeros(3, np.int64), 0)
