@@ -14,6 +14,9 @@ from service.embedded import DataFolderInUse
 from service.main import Refused, serve
 from service.settings import ENV_PREFIX, SECRETS, Settings
 
+#: Variables of other commands, which are no settings of the service.
+OTHER_VARIABLES = frozenset({"MISCLICK_API_KEY"})
+
 
 def add_parser(commands: Any) -> None:
     """Add the command's options, one a setting."""
@@ -53,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def refuse_unknown(names: Iterable[str]) -> None:
     """Raise Refused for a variable that looks like a setting and is none: a typing error."""
-    known = {f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields}
+    known = {f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields} | OTHER_VARIABLES
     for name in sorted(names):
         if name.upper().startswith(ENV_PREFIX) and name.upper() not in known:
             raise Refused(f"{name}: there is no such setting (see docs/settings.md)")

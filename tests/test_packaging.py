@@ -1,0 +1,66 @@
+"""The container files, checked as far as that goes without an engine."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+
+from service.cli import COMMANDS
+from service.settings import ENV_PREFIX, Settings
+
+ROOT = Path(__file__).parents[1]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+
+def test_compose_sets_only_settings_that_exist() -> None:
+    """Protects from a container that is refused for a variable nobody knows."""
+    known = {f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields}
+    environment = COMPOSE["services"]["misclick"]["environment"]
+    assert set(environment) <= known
+    Settings(**{k.removeprefix(ENV_PREFIX).lower(): v for k, v in environment.items()})
+
+
+def test_compose_keeps_what_is_acknowledged() -> None:
+    """Protects the store's durability: every write on disk before it is acknowledged."""
+    command = COMPOSE["services"]["valkey"]["command"]
+    options = dict(zip(command[1::2], command[2::2], strict=True))
+    assert options["--appendonly"] == "yes"
+    assert options["--appendfsync"] == "always"
+    assert options["--maxmemory-policy"] == "noeviction"
+    assert COMPOSE["services"]["valkey"]["volumes"]
+
+
+def test_compose_waits_for_health_and_runs_two_workers() -> None:
+    """Protects the start order, and that the service is published on loopback only."""
+    service = COMPOSE["services"]["misclick"]
+    assert service["depends_on"]["valkey"]["condition"] == "service_healthy"
+    assert all("healthcheck" in one for one in COMPOSE["services"].values())
+    assert service["environment"]["MISCLICK_WORKERS"] == "2"
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+
+
+def test_the_image_copies_what_is_there_and_runs_a_command_that_exists() -> None:
+    """Protects the build: paths, the ignore file, the command and the user."""
+    ignore = (ROOT / ".dockerignore").read_text().splitlines()
+    copied = re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE, re.MULTILINE)
+    for path in " ".join(copied).split():
+        assert (ROOT / path).exists()
+        assert f"!{path}" in ignore
+    command = re.search(r'^CMD \["misclick", "(\w+)"', DOCKERFILE, re.MULTILINE)
+    assert command is not None
+    assert command[1] in COMMANDS
+    assert re.search(r"^USER misclick$", DOCKERFILE, re.MULTILINE)
+
+
+def test_the_package_carries_its_scripts_and_types() -> None:
+    """Protects an installed package from missing what is no Python file."""
+    packaged = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert set(packaged["package-data"]["*"]) == {"py.typed", "*.lua"}
+    assert (files("service.scripts") / "admit.lua").is_file()
+    for package in ("learners", "service", "clients"):
+        assert (files(package) / "py.typed").is_file()

@@ -1,0 +1,71 @@
+"""What the README says works: its calls, its snippet, its commands, its links."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.cli import main
+from tests.serving import Service, running_service
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+CALL = re.compile(r"curl -s localhost:8000(\S+).*?-d '(.*?)'", re.DOTALL)
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "BENCHMARKS.md")
+
+
+@pytest.fixture(scope="module")
+def fresh_service() -> Iterator[Service]:
+    """Serve with nothing in it, as a newcomer has it."""
+    with running_service() as service:
+        yield service
+
+
+def test_the_round_trip_is_what_the_readme_shows(fresh_service: Service) -> None:
+    """Protects the newcomer's first three calls, with the answers that the README prints."""
+    create, predict, feedback = CALL.findall(README)
+    made = httpx.post(fresh_service.url + create[0], json=json.loads(create[1]))
+    assert made.status_code == 201, made.text
+    decision = httpx.post(fresh_service.url + predict[0], json=json.loads(predict[1])).json()
+    shown = json.loads(re.findall(r"# (\{.*)", README)[0].replace(":…}", ":0}"))
+    assert set(decision) == set(shown)
+    told = json.loads(feedback[1]) | {"decision_id": decision["decision_id"]}
+    receipt = httpx.post(fresh_service.url + feedback[0], json=told).json()
+    assert receipt == json.loads(re.findall(r"# (\{.*)", README)[1])
+
+
+def test_the_snippet_runs(fresh_service: Service) -> None:
+    """Protects the Python lines of the README, on the model that its calls made."""
+    create = CALL.findall(README)[0]
+    httpx.post(fresh_service.url + create[0], json=json.loads(create[1]))
+    (snippet,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    exec(snippet.replace("http://localhost:8000", fresh_service.url), {})  # noqa: S102 - ours
+
+
+def test_the_replay_command_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Protects the command line that the README gives to try one's own data."""
+    monkeypatch.chdir(tmp_path)
+    (line,) = re.findall(r"^misclick (replay segments .*)$", README, re.MULTILINE)
+    assert main([*line.split(), "--horizon", "300"]) == 0
+    assert (tmp_path / "errors.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    """Protects readers from links to files that are not there."""
+    text = (ROOT / document).read_text()
+    for target in re.findall(r"\]\((?!http)([^)#]+)", text):
+        assert (ROOT / target).exists(), f"{document} links to {target}"
+
+
+def test_make_targets_exist() -> None:
+    """Protects the commands that the documents tell to run."""
+    makefile = (ROOT / "Makefile").read_text()
+    for document in DOCUMENTS:
+        for target in re.findall(r"`make ([a-z]+)`", (ROOT / document).read_text()):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target}"
