@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute, Match
 
 from service import wire
 from service.auth import Keys
 from service.calls import Calls
+from service.complaints import of_pydantic
 from service.data_routes import data_router
 from service.edge import Edge, error_headers
-from service.errors import (
-    Detail,
-    Invalid,
-    Malformed,
-    MethodNotAllowed,
-    NotFound,
-    ServiceError,
-    shorten,
-)
-from service.features import MAX_DETAILS
+from service.errors import Malformed, MethodNotAllowed, NotFound, ServiceError
 from service.host import Host
 from service.metrics import RequestMetrics
 from service.model_routes import model_router
@@ -62,11 +56,18 @@ def _make_app(host: Host) -> FastAPI:
         await host.store.close()
 
     app = FastAPI(
-        title="misclick", description=DESCRIPTION, version="1", lifespan=lifespan, openapi_tags=[]
+        title="misclick",
+        description=DESCRIPTION,
+        version="1",
+        lifespan=lifespan,
+        openapi_tags=[],
+        # A client that gets a path wrong is told so; it would lose its body on the way.
+        redirect_slashes=False,
     )
     app.add_exception_handler(ServiceError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(HTTPException, _refuse_http)
+    app.add_exception_handler(Exception, _fail)
     generated = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -97,29 +98,38 @@ async def _refuse_invalid(_: Request, error: Exception) -> Response:
     found = error.errors()
     if any(one["type"] == "json_invalid" for one in found):
         return _answer(Malformed("the body is not JSON"))
-    details = tuple(_detail(one) for one in found[:MAX_DETAILS])
-    return _answer(Invalid("; ".join(map(str, details)), details))
+    return _answer(of_pydantic(found))
 
 
-def _detail(one: Mapping[str, Any]) -> Detail:
-    where = shorten(".".join(str(part) for part in one["loc"] if part != "body") or "body")
-    if one["type"] == "missing":
-        return Detail(where, "a value", "nothing")
-    if one["type"] == "extra_forbidden":
-        return Detail(where, "no such field", "one")
-    message: str = one["msg"]
-    for prefix in ("Input should be ", "Value error, "):
-        message = message.removeprefix(prefix)
-    return Detail(where, shorten(message), type(one.get("input")).__name__)
+async def _fail(_: Request, __: Exception) -> Response:
+    # Starlette raises the error again; the edge logs it.
+    return Response(wire.FAILED, 500, media_type="application/json")
 
 
-async def _refuse_http(_: Request, error: Exception) -> Response:
+async def _refuse_http(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
+    if isinstance(error.__cause__, ServiceError):
+        # FastAPI takes what the edge says about a body for a fault of the body's JSON.
+        return _answer(error.__cause__)
+    if isinstance(error.__cause__, ClientDisconnect):
+        raise error.__cause__
     if error.status_code == 405:
         answer = _answer(MethodNotAllowed("the path exists, the method does not"))
-        answer.headers.update(error.headers or {})
+        answer.headers["allow"] = ", ".join(_methods_at(request))
         return answer
     if error.status_code == 404:
         return _answer(NotFound("there is nothing at this path"))
     return _answer(Malformed("the body is not JSON"))
+
+
+def _methods_at(request: Request) -> list[str]:
+    """Return the methods of every route at this path; Starlette knows those of the first."""
+    routes: list[BaseRoute] = request.app.routes
+    methods = {
+        method
+        for route in routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in getattr(route, "methods", None) or ()
+    }
+    return sorted(methods)

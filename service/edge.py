@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service import wire
@@ -36,6 +37,10 @@ log = logging.getLogger("misclick.http")
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 PREFIX = "/v1/models/"
+#: Counted as the status of a request whose client went away, as other servers do.
+CLIENT_GONE = 499
+#: Methods that metrics tell apart: anybody may invent others.
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class Edge:
@@ -66,7 +71,8 @@ class Edge:
             route = await self._answer(scope, receive, answer)
         finally:
             self._active -= 1
-        self._metrics.observe(route, scope["method"], answer.status, time.perf_counter() - begin_s)
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self._metrics.observe(route, method, answer.status, time.perf_counter() - begin_s)
 
     async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> str:
         path: str = scope["path"]
@@ -79,16 +85,17 @@ class Edge:
                 raise TooManyRequests(f"{self._settings.max_requests} requests are being answered")
             if hot is not None:
                 await self._answer_hot(hot, model, scope, receive, answer)
-                return hot[2]
-            await self._app(scope, self._limited(scope, receive), answer)
+            else:
+                await self._app(scope, self._limited(scope, receive), answer)
         except ServiceError as error:
             await answer.refuse(error)
-        except asyncio.CancelledError:
-            raise
+        except ClientDisconnect:
+            # It went away before its body was here: nothing was done, nobody waits.
+            answer.status = CLIENT_GONE
         except Exception:
             log.exception("a request failed", extra={"path": path})
             await answer.fail()
-        return route_of(scope)
+        return route_of(scope) if hot is None else hot[2]
 
     async def _answer_hot(
         self,
@@ -99,41 +106,36 @@ class Edge:
         answer: _Answer,
     ) -> None:
         call, needed, _ = hot
-        try:
-            headers = dict(scope["headers"])
-            authorization = headers.get(b"authorization")
-            caller = self._keys.caller(authorization and authorization.decode("latin-1"))
-            caller.require(needed)
-            check_content_type(headers.get(b"content-type"), (JSON,))
-            most = self._settings.max_body_bytes
-            check_content_length(headers.get(b"content-length"), most)
-            body = await self._body(receive, most)
-            await answer.json(await call(caller.key_of(model), body))
-        except ServiceError as error:
-            await answer.refuse(error)
+        headers = dict(scope["headers"])
+        authorization = headers.get(b"authorization")
+        caller = self._keys.caller(authorization and authorization.decode("latin-1"))
+        caller.require(needed)
+        check_content_type(headers.get(b"content-type"), (JSON,))
+        most = self._settings.max_body_bytes
+        check_content_length(headers.get(b"content-length"), most)
+        body = await self._body(receive, most)
+        await answer.json(await call(caller.key_of(model), body))
 
     async def _body(self, receive: Receive, most: int) -> bytes:
-        message = await receive()
-        body: bytes = message.get("body", b"")
-        if message.get("more_body"):
-            parts = [body]
-            size = len(body)
-            async with _patience(self._settings.body_timeout_s):
-                while message.get("more_body"):
-                    message = await receive()
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > most:
-                        break
-            body = b"".join(parts)
-        if len(body) > most:
-            raise TooLarge(f"body: expected at most {most} bytes")
-        return body
+        parts: list[bytes] = []
+        size, more = 0, True
+        async with _patience(_now_s() + self._settings.body_timeout_s):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > most:
+                    raise TooLarge(f"body: expected at most {most} bytes")
+                more = message.get("more_body", False)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
         """Return a `receive` that raises once the body is over its limit or too slow."""
         path: str = scope["path"]
-        if path.endswith("/import"):
+        streamed = path.endswith("/import")
+        if streamed:
             most = self._settings.max_import_bytes
         elif path.endswith("/batch"):
             most = self._settings.max_batch_body_bytes
@@ -142,13 +144,16 @@ class Edge:
         check_content_length(dict(scope["headers"]).get(b"content-length"), most)
         seen = 0
         ended = False
+        timeout_s = self._settings.body_timeout_s
+        end_s = _now_s() + timeout_s
 
         async def counted() -> Message:
             nonlocal seen, ended
             if ended:
                 # Starlette waits here for the client to go away while it streams an answer.
                 return await receive()
-            async with _patience(self._settings.body_timeout_s):
+            # An import may take long, as long as something comes.
+            async with _patience(_now_s() + timeout_s if streamed else end_s):
                 message = await receive()
             seen += len(message.get("body", b""))
             ended = not message.get("more_body")
@@ -189,16 +194,14 @@ class _Answer:
     async def fail(self) -> None:
         """Say that something went wrong that nobody foresaw, unless an answer has begun."""
         if not self.status:
-            error = wire.ErrorBody("internal", "the request failed; the log says why", [])
-            await self.json(wire.encode(wire.ErrorOut(error)), 500)
+            await self.json(wire.FAILED, 500)
 
 
 class _patience:  # noqa: N801 - reads as a statement
     """A time limit that turns into Malformed: the body did not come."""
 
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout = asyncio.timeout(timeout_s)
-        self._timeout_s = timeout_s
+    def __init__(self, end_s: float) -> None:
+        self._timeout = asyncio.timeout_at(end_s)
 
     async def __aenter__(self) -> None:
         await self._timeout.__aenter__()
@@ -207,7 +210,11 @@ class _patience:  # noqa: N801 - reads as a statement
         try:
             await self._timeout.__aexit__(*error)
         except TimeoutError:
-            raise Malformed(f"the body did not come within {self._timeout_s:g} s") from None
+            raise Malformed("the body did not come in time (body_timeout_s)") from None
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def error_headers(error: ServiceError) -> list[tuple[bytes, bytes]]:
@@ -234,8 +241,8 @@ def check_content_type(value: bytes | None, known: tuple[bytes, ...]) -> bytes:
 
 def check_content_length(value: bytes | None, most: int) -> None:
     """Raise TooLarge if the announced length is over the limit."""
-    if value is not None and value.isdigit() and int(value) > most:
-        raise TooLarge(f"body: expected at most {most} bytes, got {int(value)}")
+    if value is not None and value.isdigit() and (len(value) > 19 or int(value) > most):
+        raise TooLarge(f"body: expected at most {most} bytes")
 
 
 def route_of(scope: Scope) -> str:

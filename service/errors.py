@@ -13,6 +13,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
 
 
@@ -98,8 +100,20 @@ class Invalid(ServiceError):
     @classmethod
     def of(cls, where: str, expected: str, got: object) -> Invalid:
         """Build the error from its one detail."""
-        detail = Detail(where, expected, shorten(got))
-        return cls(str(detail), (detail,))
+        return cls.all_of([Detail(where, expected, shorten(got))])
+
+    @classmethod
+    def all_of(cls, details: Iterable[Detail]) -> Invalid:
+        """Build the error from all that was wrong; the first `MAX_DETAILS` are named."""
+        named = tuple(details)[:MAX_DETAILS]
+        return cls("; ".join(map(str, named)), named)
+
+    def under(self, prefix: str) -> Invalid:
+        """Return the same error about a part: `prefix` stands in front of every place."""
+        return self.all_of(
+            d._replace(where=prefix if d.where == "body" else f"{prefix}.{d.where}")
+            for d in self.details
+        )
 
 
 class TooManyRequests(ServiceError):
@@ -118,6 +132,8 @@ class LogBroken(Exception):
     """The log does not continue what was folded: the worker rewinds to a snapshot."""
 
 
+#: Details named in one error; the first few say it all.
+MAX_DETAILS = 10
 #: Longest quotation of a wrong value in an error: enough to recognise it, too short to leak.
 QUOTE_CHARS = 60
 
@@ -133,3 +149,21 @@ def shorten(value: object) -> str:
     text = value if isinstance(value, str) else ascii(value)
     text = text.encode("ascii", "backslashreplace").decode("ascii")
     return text if len(text) <= QUOTE_CHARS else text[: QUOTE_CHARS - 3] + "..."
+
+
+def quote(value: object) -> str:
+    """Return a wrong value as JSON has it, shortened; of a container only what it is.
+
+    Examples
+    --------
+    >>> quote(True), quote(float("nan")), quote("a"), quote([1, 2])
+    ('true', 'NaN', '"a"', 'an array')
+    """
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "an array"
+    if isinstance(value, int) and abs(value) >= 10**20:
+        # Python refuses to write integers of thousands of digits.
+        return "a huge integer"
+    return shorten(json.dumps(value, default=lambda other: type(other).__name__))

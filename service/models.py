@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from learners import LEARNERS, Learner, LearnersError, NoiseRates
 from service.auth import Caller
+from service.complaints import of_learner
 from service.errors import Conflict, Invalid, NotFound, Unavailable
 from service.events import Kind, LabelChange, Rates
 from service.fold import check_size
@@ -162,6 +163,8 @@ class Models:
         before = dict(_labels(meta.labels))
         after = before | dict.fromkeys(change.add, True)
         for i, label in enumerate(change.retire):
+            if label in change.add:
+                raise Invalid.of(f"retire[{i}]", "a label that is not in add", label)
             if label not in after:
                 raise Invalid.of(f"retire[{i}]", "a label of the model", label)
             after[label] = False
@@ -186,7 +189,7 @@ class Models:
         try:
             NoiseRates(rates.rho_0, rates.rho_1)
         except LearnersError as error:
-            raise Invalid.of("rho_0, rho_1", "rates with a sum below 1", str(error)) from error
+            raise of_learner("body", error) from error
         new = msgspec.json.encode(Rates(rates.rho_0, rates.rho_1))
         old, seq = await self._store.rates(replica.address)
         if old != new.decode():
@@ -230,4 +233,4 @@ def _check_labels(learner: Learner, before: dict[str, bool], after: dict[str, bo
         for _ in range(len(after) - len(before)):
             trial.add_label()
     except LearnersError as error:
-        raise Invalid.of("add", "labels that the learner has room for", str(error)) from error
+        raise of_learner("add", error) from error

@@ -6,16 +6,13 @@ has to cost microseconds. Both refuse unknown fields and coerce nothing.
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
-from service.errors import Detail, Invalid, Malformed, ServiceError, shorten
+from service.complaints import of_msgspec, of_no_json
+from service.errors import Invalid, Malformed, ServiceError
 from service.ids import ID_CHARS
 from service.spec import NAME_CHARS
 
@@ -152,6 +149,10 @@ BODIES: tuple[type[Struct], ...] = (
 encode = msgspec.json.Encoder().encode
 
 
+#: The answer to a request that met a fault of the service.
+FAILED = encode(ErrorOut(ErrorBody("internal", "the request failed; the log says why", [])))
+
+
 def schemas() -> dict[str, Any]:
     """Return the JSON schemas of all bodies, for OpenAPI."""
     _, components = msgspec.json.schema_components(
@@ -176,9 +177,9 @@ class Parser(msgspec.Struct, frozen=True):
         try:
             return self.one.decode(body)
         except msgspec.ValidationError as error:
-            raise _invalid(str(error), body) from None
+            raise of_msgspec(str(error), body) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _malformed(body, str(error)) from None
+            raise of_no_json(str(error), body) from None
 
     def parse_lines(self, body: bytes) -> list[Any]:
         """Return the objects of an NDJSON body; errors name `items[line]`."""
@@ -188,7 +189,7 @@ class Parser(msgspec.Struct, frozen=True):
             try:
                 items.append(self.parse(line))
             except Invalid as error:
-                raise _under(f"items[{i}]", error) from None
+                raise error.under(f"items[{i}]") from None
             except Malformed as error:
                 raise Malformed(f"line {i + 1}: {error.message}") from None
         return items
@@ -202,77 +203,3 @@ def parser(kind: type[T]) -> Parser:
 def encode_lines(items: list[Any]) -> bytes:
     """Return NDJSON."""
     return b"".join(encode(item) + b"\n" for item in items)
-
-
-# -- what is wrong, and where -----------------------------------------------------------------
-_PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$?(?P<where>[^`]*)`)?$", re.DOTALL)
-_EXPECTED = re.compile(r"^Expected `?(?P<expected>.+?)`?, got `?(?P<got>.+?)`?$", re.DOTALL)
-#: A body that is wrong is parsed again to name the feature, up to this size.
-EXPLAIN_BYTES = 262_144
-
-
-def _invalid(message: str, body: bytes) -> Invalid:
-    match = _PLACE.match(message)
-    what, where = (match["what"], match["where"] or "") if match else (message, "")
-    where = where.removeprefix(".") or "body"
-    if "..." in where or "out of range" in what:
-        exact = _unusable_feature(body)
-        if exact is not None:
-            return exact
-    pair = _EXPECTED.match(what)
-    if pair:
-        detail = Detail(where, shorten(pair["expected"]), shorten(pair["got"]))
-    else:
-        wanted = what.removeprefix("Expected ").replace("`", "")
-        detail = Detail(where, shorten(wanted[0].lower() + wanted[1:]), "something else")
-    return Invalid(str(detail), (detail,))
-
-
-def _malformed(body: bytes, message: str) -> ServiceError:
-    """Name the feature where the body is JSON but for NaN or Infinity, which JSON lacks."""
-    return _unusable_feature(body) or Malformed(f"the body is not JSON: {shorten(message)}")
-
-
-def _unusable_feature(body: bytes) -> Invalid | None:
-    if len(body) > EXPLAIN_BYTES:
-        return None
-    try:
-        parsed = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    for where, value in _features_of(parsed):
-        if not _plausible(value):
-            return Invalid.of(where, "a finite number or, where named, a string", repr(value))
-    return None
-
-
-def _plausible(value: object) -> bool:
-    if isinstance(value, str):
-        return True
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return abs(value) < 1e300 if isinstance(value, int) else math.isfinite(value)
-
-
-def _features_of(parsed: Any) -> Iterator[tuple[str, object]]:
-    if not isinstance(parsed, dict):
-        return
-    items = parsed.get("items")
-    if isinstance(items, list):
-        for i, item in enumerate(items):
-            for where, value in _features_of(item):
-                yield f"items[{i}].{where}", value
-        return
-    x = parsed.get("x")
-    if isinstance(x, list):
-        yield from ((f"x[{i}]", value) for i, value in enumerate(x))
-    elif isinstance(x, dict):
-        yield from ((f"x.{shorten(name)}", value) for name, value in x.items())
-
-
-def _under(prefix: str, error: Invalid) -> Invalid:
-    details = tuple(
-        d._replace(where=prefix if d.where == "body" else f"{prefix}.{d.where}")
-        for d in error.details
-    )
-    return Invalid("; ".join(map(str, details)), details)
