@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.errors import Detail, Invalid, shorten
+from service.errors import MAX_DETAILS, Detail, Invalid, quote, shorten
 from service.spec import DenseFeatures, HashedFeatures, ModelSpec, NamedFeatures, NumberField
 
 Row: TypeAlias = NDArray[np.float32]
@@ -26,8 +26,6 @@ Instance: TypeAlias = Sequence[float] | Mapping[str, Value]
 MAX_VALUE = 1e6
 #: Named features that one hashed instance may carry.
 MAX_HASHED = 4096
-#: Details named in one error; the first few say it all.
-MAX_DETAILS = 10
 
 A_NUMBER = f"a finite number within {MAX_VALUE:g} of 0"
 
@@ -65,7 +63,8 @@ class DenseEncoder:
         self._check_length(instance, where)
         wide = np.array(instance, dtype=np.float64)
         # No entry is larger than the norm; where that is too large (or NaN), look at each.
-        if not wide.dot(wide) <= MAX_VALUE * MAX_VALUE and not _all_usable(wide):
+        # (vdot, because dot would warn of an overflow that is no news here.)
+        if not np.vdot(wide, wide) <= MAX_VALUE * MAX_VALUE and not _all_usable(wide):
             raise _name_unusable(wide[np.newaxis], [where])
         return wide.astype(np.float32)
 
@@ -114,16 +113,14 @@ class NamedEncoder:
             if _is_usable(value):
                 row[column] = value
             else:
-                details.append(Detail(f"{where}.{shorten(name)}", A_NUMBER, shorten(value)))
+                details.append(Detail(f"{where}.{shorten(name)}", A_NUMBER, quote(value)))
         for name, columns in self._categories.items():
             given = instance.get(name)
             if isinstance(given, str) and given in columns:
                 row[columns[given]] = 1.0
             elif given is not None:
                 known = shorten(", ".join(columns))
-                details.append(
-                    Detail(f"{where}.{shorten(name)}", f"one of {known}", shorten(given))
-                )
+                details.append(Detail(f"{where}.{shorten(name)}", f"one of {known}", quote(given)))
         _raise_details(details)
         return row
 
@@ -138,7 +135,7 @@ class NamedEncoder:
             for name in sorted(declared - instance.keys())
         ]
         unknown = [
-            Detail(f"{where}.{shorten(name)}", "a declared feature", shorten(instance[name]))
+            Detail(f"{where}.{shorten(name)}", "a declared feature", quote(instance[name]))
             for name in sorted(instance.keys() - declared)
         ]
         return missing + unknown
@@ -166,8 +163,10 @@ class HashedEncoder:
             elif _is_usable(value):
                 self._add(wide, name, value)
             else:
-                details.append(Detail(f"{where}.{shorten(name)}", A_NUMBER, shorten(value)))
+                details.append(Detail(f"{where}.{shorten(name)}", A_NUMBER, quote(value)))
         _raise_details(details)
+        if not _all_usable(wide):
+            raise Invalid.of(where, "features whose sum in no column is beyond 1e6", "larger ones")
         return wide.astype(np.float32)
 
     def encode_many(self, instances: Sequence[Instance]) -> Rows:
@@ -197,17 +196,15 @@ def _all_usable(wide: NDArray[np.float64]) -> bool:
 
 def _name_unusable(wide: NDArray[np.float64], wheres: Sequence[str]) -> Invalid:
     bad = np.argwhere(~(np.abs(wide) <= MAX_VALUE))[:MAX_DETAILS]
-    details = [
-        Detail(f"{wheres[row]}[{column}]", A_NUMBER, repr(float(wide[row, column])))
+    return Invalid.all_of(
+        Detail(f"{wheres[row]}[{column}]", A_NUMBER, quote(float(wide[row, column])))
         for row, column in bad.tolist()
-    ]
-    return Invalid("; ".join(map(str, details)), tuple(details))
+    )
 
 
 def _raise_details(details: list[Detail]) -> None:
     if details:
-        first = tuple(details[:MAX_DETAILS])
-        raise Invalid("; ".join(map(str, first)), first)
+        raise Invalid.all_of(details)
 
 
 def _encode_each(encoder: Encoder, instances: Sequence[Instance]) -> Rows:

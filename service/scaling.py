@@ -6,7 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from learners.base import FloatArray, State
+from learners.base import FloatArray, State, state_array, state_value
+from learners.errors import StateError, expected
+from learners.validation import MAX_FEATURE, is_integer
 from service.spec import ModelSpec
 
 
@@ -66,8 +68,9 @@ class Standard:
 
     Mean and sum of squared deviations follow Welford's update, element-wise, so the state is
     the same on every CPU. An instance that is folded is part of the mean it is scaled with,
-    hence no entry of it exceeds the square root of the number of instances. A feature that
-    has not varied yet is scaled to 0.
+    hence no entry of it exceeds the square root of the number of instances. An instance that
+    is only asked about is held within what a learner takes, however far out it lies. A feature
+    that has not varied yet is scaled to 0.
     """
 
     def __init__(self, size: int) -> None:
@@ -87,7 +90,7 @@ class Standard:
     def apply(self, x: FloatArray) -> FloatArray:
         """Return `(x - mean) / deviation`, and 0 where nothing has varied."""
         scaled: FloatArray = (x - self._mean) * self._scale
-        return scaled
+        return np.minimum(np.maximum(scaled, -MAX_FEATURE), MAX_FEATURE)
 
     def state(self) -> State:
         """Return count, mean and sum of squared deviations."""
@@ -98,10 +101,22 @@ class Standard:
         }
 
     def restore(self, state: State) -> None:
-        """Go on from a saved count, mean and sum of squared deviations."""
-        self._count = int(state["count"])
-        self._mean = np.array(state["mean"], dtype=np.float64)
-        self._squares = np.array(state["squares"], dtype=np.float64)
+        """Go on from a saved count, mean and sum of squared deviations.
+
+        Raises
+        ------
+        StateError
+            If they are missing, of another size, or impossible.
+        """
+        count = state_value(state, "count")
+        if not is_integer(count) or int(count) < 0:
+            raise StateError(expected("state's count", "an integer of at least 0", count))
+        shape = self._mean.shape
+        mean = state_array(state, "mean", shape)
+        squares = state_array(state, "squares", shape)
+        if (squares < 0.0).any():
+            raise StateError("state's squares: expected no negative sum")
+        self._count, self._mean, self._squares = int(count), mean, squares
         self._rescale()
 
     def _rescale(self) -> None:
