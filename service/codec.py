@@ -10,6 +10,7 @@ The header is JSON with sorted names: of each value its scalar, or dtype and sha
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
@@ -58,7 +59,7 @@ def decode_state(blob: bytes) -> State:
     """Return the state in `blob`; raise CodecError if it is damaged."""
     try:
         return _decode(blob)
-    except (ValueError, KeyError, TypeError, msgspec.DecodeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CodecError(f"not a saved state: {error}") from error
 
 
@@ -70,22 +71,34 @@ def _decode(blob: bytes) -> State:
     state: State = {}
     for name, entry in header.items():
         if "value" in entry:
+            if not isinstance(entry["value"], bool | int | float | str):
+                raise CodecError(f"{name}: neither an array nor a plain value")
             state[name] = entry["value"]
             continue
-        if entry["dtype"] not in DTYPES:
-            raise CodecError(f"{name}: unknown dtype {entry['dtype']!r}")
-        shape = tuple(int(side) for side in entry["shape"])
-        dtype = np.dtype(entry["dtype"])
-        count = int(np.prod(shape, dtype=np.int64))
+        dtype, shape = _dtype_and_shape(name, entry)
+        count = math.prod(shape)
         end = start + count * dtype.itemsize
         if end > len(blob):
             raise CodecError(f"{name}: the bytes end within it")
+        if dtype == np.bool_ and max(blob[start:end], default=0) > 1:
+            raise CodecError(f"{name}: a boolean is neither 0 nor 1")
         array = np.frombuffer(blob, dtype=dtype, count=count, offset=start)
         state[name] = array.reshape(shape).copy()
         start = end
     if start != len(blob):
         raise CodecError(f"{len(blob) - start} bytes too many")
     return state
+
+
+def _dtype_and_shape(
+    name: str, entry: Mapping[str, Any]
+) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
+    if entry["dtype"] not in DTYPES:
+        raise CodecError(f"{name}: unknown dtype {entry['dtype']!r}")
+    shape = tuple(entry["shape"])
+    if not all(type(side) is int and side >= 0 for side in shape):
+        raise CodecError(f"{name}: a shape is a list of counts")
+    return np.dtype(entry["dtype"]), shape
 
 
 def state_digest(blob: bytes) -> str:

@@ -33,6 +33,7 @@ from service.ids import NONCE_BYTES
 
 CHAIN_CHARS = 16
 _BODY = struct.Struct(f">cQ{NONCE_BYTES}sc")
+_BITS = {b"-": None, b"0": 0, b"1": 1}
 _DECISION = struct.Struct("<HHdQ8s")
 _TIME = struct.Struct(">Q")
 _EXAMPLE = struct.Struct("<H")
@@ -160,9 +161,11 @@ def unpack_body(body: bytes) -> Event:
     try:
         kind_byte, time_ms, nonce, bit = _BODY.unpack_from(body)
         kind = Kind(kind_byte.decode("ascii"))
-        feedback = None if bit == b"-" else int(bit)
+        feedback = _BITS[bit]
+        if (feedback is None) is (kind is Kind.FEEDBACK):
+            raise ValueError("feedback belongs to the kind feedback, and to no other")
         return Event(kind, time_ms, nonce, feedback, _unpack_payload(kind, body[_BODY.size :]))
-    except (struct.error, ValueError, msgspec.DecodeError) as error:
+    except (struct.error, ValueError, KeyError) as error:
         raise LogBroken(f"an entry of the log cannot be read: {error}") from error
 
 

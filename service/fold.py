@@ -21,6 +21,7 @@ from learners import (
 )
 from learners.base import State, StateValue
 from service.codec import CodecError, decode_state, encode_state
+from service.complaints import of_learner
 from service.errors import Invalid, LogBroken
 from service.events import (
     Decision,
@@ -37,7 +38,7 @@ from service.events import (
 from service.features import Row, Rows, make_encoder
 from service.ids import NO_FINGERPRINT, fingerprint_of, uniform_of
 from service.scaling import make_scaling
-from service.spec import MAX_WEIGHTS, ModelSpec
+from service.spec import MAX_LABELS, MAX_WEIGHTS, ModelSpec
 
 
 class Fold:
@@ -203,18 +204,30 @@ class Fold:
         """Become the state in `blob`, after `seq` events; raise CodecError if it is damaged."""
         state = decode_state(blob)
         try:
-            learner_state = _part(state, "learner.")
-            learner = LEARNERS[self.spec.learner.kind].from_state(learner_state)
             labels = msgspec.json.decode(str(state["labels"]), type=list[str])
             rejected = int(state["rejected"])
+            learner_state = _part(state, "learner.")
+            self._check_restorable(state, learner_state, labels)
+            learner = LEARNERS[self.spec.learner.kind].from_state(learner_state)
             self._scaling.restore(_part(state, "scaling."))
-        except (KeyError, ValueError, LearnersError, msgspec.DecodeError) as error:
+        except (KeyError, ValueError, TypeError, RecursionError, LearnersError) as error:
             raise CodecError(f"not a state of this model: {error}") from error
-        if learner.n_features != self.encoder.size or learner.n_labels != len(labels):
-            raise CodecError("the state is of a model of another size")
         self._learner, self.labels, self.rejected = learner, labels, rejected
         self.codes = {name: code for code, name in enumerate(labels)}
         self.seq, self.chain = seq, chain
+
+    def _check_restorable(self, state: State, learner_state: State, labels: list[str]) -> None:
+        """Raise ValueError for what would be costly to find out, or would not be found at all."""
+        if len(set(labels)) != len(labels) or not 0 < len(labels) <= MAX_LABELS:
+            raise ValueError("its labels are none, too many, or not distinct")
+        rejected, active = state["rejected"], learner_state["active"]
+        if type(rejected) is not int or rejected < 0:
+            raise ValueError("its count of refused events is none")
+        if learner_state["n_features"] != self.encoder.size or np.size(active) != len(labels):
+            raise ValueError("it is of a model of another size")
+        for name, value in state.items():
+            if isinstance(value, np.ndarray) and np.isnan(value).any():
+                raise ValueError(f"there is a NaN in {name}")
 
 
 def _part(state: Mapping[str, StateValue], prefix: str) -> State:
@@ -228,7 +241,7 @@ def _create_learner(spec: ModelSpec, n_features: int) -> Learner:
     try:
         return create(spec.learner.kind, n_features, len(spec.labels), **spec.learner.options)
     except LearnersError as error:
-        raise Invalid.of("learner", "a learner with valid options", str(error)) from error
+        raise of_learner("learner", error) from error
 
 
 def check_size(n_features: int, n_labels: int) -> None:

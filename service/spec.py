@@ -77,6 +77,9 @@ class NamedFeatures(Strict):
         cls, fields: list[NumberField | CategoryField]
     ) -> list[NumberField | CategoryField]:
         distinct("fields", [field.name for field in fields])
+        columns = sum(len(f.values) if isinstance(f, CategoryField) else 1 for f in fields)
+        if columns > MAX_FEATURES:
+            raise ValueError(f"at most {MAX_FEATURES} columns, one a number and one a value")
         return fields
 
 
@@ -164,7 +167,7 @@ def distinct(what: str, names: list[str]) -> list[str]:
     """Return `names` if no one stands twice in it."""
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{what} must be distinct, and {twice!r} stands there twice")
+        raise ValueError(f"distinct {what}; {twice!r} stands there twice")
     return names
 
 

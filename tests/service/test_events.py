@@ -1,0 +1,147 @@
+"""The log's bytes: every event comes back as it was written, and the chain tells any change."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from service.errors import LogBroken
+from service.events import (
+    Decision,
+    Event,
+    Example,
+    Kind,
+    LabelChange,
+    Rates,
+    chain_after,
+    first_chain,
+    pack_body,
+    pack_decision,
+    unpack_body,
+    unpack_decision,
+)
+
+TIMES = st.integers(0, 2**53)
+NONCES = st.binary(min_size=12, max_size=12)
+CODES = st.integers(0, 1023)
+ROWS = st.integers(1, 20).flatmap(
+    lambda size: arrays(np.float32, size, elements=st.floats(-1e6, 1e6, width=32))
+)
+DECISIONS = st.builds(
+    Decision,
+    CODES,
+    CODES,
+    st.floats(0, 1, exclude_min=True),
+    st.integers(0, 2**53),
+    st.binary(min_size=8, max_size=8),
+    ROWS,
+    TIMES,
+)
+EVENTS = (
+    st.builds(Event, st.just(Kind.FEEDBACK), TIMES, NONCES, st.integers(0, 1), DECISIONS)
+    | st.builds(Event, st.just(Kind.EXPIRE), TIMES, NONCES, st.none(), DECISIONS)
+    | st.builds(
+        Event, st.just(Kind.LEARN), TIMES, NONCES, st.none(), st.builds(Example, CODES, ROWS)
+    )
+    | st.builds(
+        Event,
+        st.just(Kind.LABELS),
+        TIMES,
+        NONCES,
+        st.none(),
+        st.builds(
+            LabelChange,
+            st.lists(st.text(st.characters(exclude_categories=["Cs"]))),
+            st.lists(st.text(st.characters(exclude_categories=["Cs"]))),
+        ),
+    )
+    | st.builds(
+        Event,
+        st.just(Kind.RATES),
+        TIMES,
+        NONCES,
+        st.none(),
+        st.builds(Rates, st.floats(0, 1), st.floats(0, 1)),
+    )
+)
+
+
+def same(one: Event, other: Event) -> bool:
+    """Whether two events hold the same bits."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(event: Event) -> tuple[object, ...]:
+    payload = event.payload
+    if isinstance(payload, Decision | Example):
+        values = payload._asdict()
+        return (*event[:4], type(payload), values.pop("x").tobytes(), values)
+    return tuple(event)
+
+
+@settings(deadline=None)
+@given(EVENTS)
+def test_an_event_comes_back_as_it_was_written(event: Event) -> None:
+    """Every kind of event survives bit for bit."""
+    body = pack_body(event)
+    assert same(unpack_body(body), event)
+    assert pack_body(unpack_body(body)) == body
+
+
+@settings(deadline=None)
+@given(DECISIONS)
+def test_a_pending_record_is_what_the_log_gets(decision: Decision) -> None:
+    """Redis puts the time in front of a record, and logs it without looking inside."""
+    record = decision.issued_ms.to_bytes(8, "big") + pack_decision(decision)
+    event = Event(Kind.FEEDBACK, 1, bytes(12), 1, decision)
+    assert pack_body(event).endswith(record)
+    assert same(event._replace(payload=unpack_decision(record)), event)
+
+
+def test_the_format_is_pinned() -> None:
+    """Logs of this version are folded for ever."""
+    decision = Decision(2, 1, 0.25, 9, b"question", np.array([1.5, -2], dtype="<f4"), 1000)
+    body = pack_body(Event(Kind.FEEDBACK, 2000, b"twelve bytes", 1, decision))
+    assert body.hex() == (
+        "6600000000000007d07477656c766520627974657331"
+        "00000000000003e802000100000000000000d03f0900000000000000"
+        "7175657374696f6e0000c03f000000c0"
+    )
+    assert first_chain("incarnation") == "cb3874f390dbc4cc"
+    assert chain_after(first_chain("incarnation"), body) == "b5c517d20fbc2a67"
+
+
+@settings(deadline=None)
+@given(EVENTS, st.data())
+def test_the_chain_tells_any_change(event: Event, data: st.DataObject) -> None:
+    """A flipped bit in the body or in the chain so far leads to another chain."""
+    body, chain = pack_body(event), first_chain("one")
+    changed = bytearray(body)
+    changed[data.draw(st.integers(0, len(body) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    assert chain_after(chain, bytes(changed)) != chain_after(chain, body)
+    assert chain_after(first_chain("other"), body) != chain_after(chain, body)
+
+
+@settings(deadline=None)
+@given(
+    st.binary(max_size=80)
+    | EVENTS.flatmap(lambda e: st.integers(0, 60).map(lambda n: pack_body(e)[:n]))
+)
+def test_bytes_that_are_no_event_break_the_log(body: bytes) -> None:
+    """What Redis returns is not trusted: it is an event, or LogBroken."""
+    try:
+        event = unpack_body(body)
+    except LogBroken:
+        return
+    assert isinstance(event.kind, Kind)
+
+
+@pytest.mark.parametrize("bit", [b"2", b"9", b"x", b" "])
+def test_feedback_in_the_log_is_a_bit(bit: bytes) -> None:
+    """No digit but 0 and 1 is feedback."""
+    decision = Decision(0, 0, 1.0, 0, bytes(8), np.zeros(1, dtype="<f4"))
+    body = bytearray(pack_body(Event(Kind.FEEDBACK, 0, bytes(12), 1, decision)))
+    body[21:22] = bit
+    with pytest.raises(LogBroken):
+        unpack_body(bytes(body))

@@ -1,0 +1,156 @@
+"""Model specs: strict, canonical, and with bounds on everything."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from service.errors import Invalid
+from service.fold import Fold
+from service.spec import (
+    MAX_FEATURES,
+    MAX_LABELS,
+    MAX_WEIGHTS,
+    MODEL_NAME,
+    ModelSpec,
+    is_model_name,
+)
+
+SPEC: dict[str, Any] = {
+    "name": "ads",
+    "learner": {"kind": "banditron", "gamma": 0.1},
+    "labels": ["a", "b"],
+    "features": {"type": "dense", "size": 2},
+}
+TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=9)
+FIELDS = st.lists(
+    st.fixed_dictionaries({"name": TEXTS, "type": st.just("number")})
+    | st.fixed_dictionaries(
+        {
+            "name": TEXTS,
+            "type": st.just("category"),
+            "values": st.lists(TEXTS, min_size=1, max_size=3, unique=True),
+        }
+    ),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda field: str(field["name"]),
+)
+FEATURES = st.fixed_dictionaries(
+    {"type": st.sampled_from(["dense", "hashed"]), "size": st.integers(1, MAX_FEATURES)}
+) | st.fixed_dictionaries({"type": st.just("named"), "fields": FIELDS})
+SPECS = st.fixed_dictionaries(
+    {
+        "name": st.from_regex(r"[a-z0-9][a-z0-9._-]{0,20}", fullmatch=True),
+        "learner": st.fixed_dictionaries(
+            {"kind": TEXTS},
+            optional={
+                "gamma": st.floats(0, 1),
+                "n": st.integers(0, 9),
+                "b": st.booleans(),
+                "t": TEXTS,
+            },
+        ),
+        "labels": st.lists(TEXTS, min_size=1, max_size=5, unique=True),
+        "features": FEATURES,
+    },
+    optional={
+        "scaling": st.sampled_from(["none", "unit", "standard"]),
+        "window_s": st.floats(0.1, 604_800),
+        "on_expiry": st.sampled_from(["ignore", "no_click"]),
+        "max_pending": st.integers(1, 1_000_000),
+        "seed": st.integers(0, 2**63 - 1),
+        "log_keep": st.integers(0, 10_000_000),
+    },
+)
+
+
+@settings(deadline=None)
+@given(SPECS)
+def test_a_spec_comes_back_from_redis_as_it_was(given_spec: dict[str, Any]) -> None:
+    """The stored text is canonical: the same spec is found to be the same again."""
+    spec = ModelSpec.model_validate(given_spec)
+    again = ModelSpec.from_json(spec.to_json())
+    assert again == spec
+    assert again.to_json() == spec.to_json()
+    assert ModelSpec.model_validate(spec.to_dict()) == spec
+    assert spec.learner.options == {k: v for k, v in given_spec["learner"].items() if k != "kind"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": ""},
+        {"name": "-a"},
+        {"name": "Ads"},
+        {"name": "a/b"},
+        {"name": "a{b}"},
+        {"name": "a\n"},
+        {"name": "a" * 65},
+        {"labels": []},
+        {"labels": ["a", "a"]},
+        {"labels": ["a\n"]},
+        {"labels": ["\x7f"]},
+        {"labels": [str(i) for i in range(MAX_LABELS + 1)]},
+        {"features": {"type": "dense", "size": 0}},
+        {"features": {"type": "dense", "size": MAX_FEATURES + 1}},
+        {"features": {"type": "dense", "size": 2.0}},
+        {"features": {"type": "named", "fields": [{"name": "a", "type": "number"}] * 2}},
+        {
+            "features": {
+                "type": "named",
+                "fields": [{"name": "a", "type": "category", "values": ["x", "x"]}],
+            }
+        },
+        {"window_s": 0.05},
+        {"window_s": 604_801},
+        {"window_s": "600"},
+        {"window_s": float("nan")},
+        {"max_pending": 0},
+        {"max_pending": 1_000_001},
+        {"seed": -1},
+        {"seed": 2**63},
+        {"seed": True},
+        {"log_keep": -1},
+        {"learner": {"kind": "banditron", "gamma": float("inf")}},
+        {"learner": {"kind": "banditron", "gamma": None}},
+        {"propensity": 1},
+    ],
+)
+def test_what_is_out_of_bounds_is_refused(change: dict[str, Any]) -> None:
+    """Nothing is coerced, nothing unknown is taken, and everything has a bound."""
+    with pytest.raises(ValidationError):
+        ModelSpec.model_validate(SPEC | change)
+
+
+def test_a_model_of_any_shape_has_bounded_work() -> None:
+    """Labels times features is bounded, and so is every named instance."""
+    labels = [f"l{i}" for i in range(MAX_LABELS)]
+    allowed = {"type": "dense", "size": MAX_WEIGHTS // MAX_LABELS}
+    Fold(ModelSpec.model_validate(SPEC | {"labels": labels, "features": allowed}), "u")
+    large = {"type": "dense", "size": MAX_WEIGHTS // MAX_LABELS + 1}
+    with pytest.raises(Invalid, match="labels times features at most 1048576"):
+        Fold(ModelSpec.model_validate(SPEC | {"labels": labels, "features": large}), "u")
+
+
+def test_one_hot_columns_are_bounded() -> None:
+    """Categories multiply columns: their sum is bounded like any number of features."""
+    values = [f"v{i}" for i in range(MAX_FEATURES)]
+    fields = [{"name": n, "type": "category", "values": values} for n in ("one", "two")]
+    with pytest.raises((ValidationError, Invalid)):
+        Fold(
+            ModelSpec.model_validate(SPEC | {"features": {"type": "named", "fields": fields}}), "u"
+        )
+
+
+@given(st.text(max_size=70) | st.from_regex(MODEL_NAME))
+def test_a_model_name_is_what_the_spec_takes(name: str) -> None:
+    """The path and the spec agree on what a name is, to the last newline."""
+    try:
+        ModelSpec.model_validate(SPEC | {"name": name})
+    except ValidationError:
+        assert not is_model_name(name)
+    else:
+        assert is_model_name(name)
