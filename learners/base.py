@@ -342,6 +342,8 @@ def state_array(state: Mapping[str, StateValue], name: str, shape: tuple[int, ..
     if value.dtype != np.float64 or value.shape != shape:
         got = f"{value.dtype} {value.shape}"
         raise StateError(f"state's {name}: expected a float64 array of shape {shape}, got {got}")
+    if not np.isfinite(value).all():
+        raise StateError(f"state's {name}: expected finite numbers, got NaN or infinity")
     # In C order whatever was stored: sums along a row depend on how it lies in memory.
     return np.array(value, dtype=np.float64, order="C")
 

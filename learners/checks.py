@@ -4,7 +4,7 @@ Somebody who adds a learner runs them all over it::
 
     @pytest.mark.parametrize("check", CHECKS)
     def test_mine_keeps_the_contract(check):
-        check(lambda n_features, n_labels: Mine(n_features, n_labels))
+        check(Mine)  # or a partial with options
 
 A check returns nothing and raises AssertionError with words on what was broken. They know only
 the public contract of `learners.base`; that a learner also learns, and by the right equation, is

@@ -95,6 +95,13 @@ def test_state_array_says_what_is_wrong() -> None:
             state_array({"w": value}, "w", (2, 3))
 
 
+def test_state_array_that_is_not_finite_refused() -> None:
+    """NaN in a loaded model would poison every decision for ever."""
+    for value in (np.nan, np.inf):
+        with pytest.raises(StateError, match="state's w: expected finite numbers"):
+            state_array({"w": np.array([[1.0, value]])}, "w", (1, 2))
+
+
 def test_state_number_says_what_is_wrong() -> None:
     """A saved scalar is a finite float."""
     assert state_number({"m": 0.5}, "m") == 0.5

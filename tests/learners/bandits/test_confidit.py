@@ -82,6 +82,16 @@ def test_scale_of_an_instance_does_not_matter(matrix: str) -> None:
     assert state_digest(one.state()) == state_digest(two.state())
 
 
+def test_short_instances_in_a_batch() -> None:
+    """In a batch, too, an instance of no length has score 0 for every label."""
+    learner = Confidit(2, 3, eta=4.0)
+    xs = np.array([[3.0, 4.0], [0.0, 0.0], [4e-7, 4e-7], [1e-200, 0.0]])
+    for _ in range(5):
+        learner.update(Outcome(xs[0], 0, 0, 1.0, 0))
+    assert [decision.greedy for decision in learner.distributions(xs)] == [1, 0, 0, 0]
+    assert [learner.distribution(x).greedy for x in xs] == [1, 0, 0, 0]
+
+
 def test_without_eta_it_does_not_explore() -> None:
     """The confidence term is what explores: with weight 0 the first label stays."""
     learner = Confidit(1, 2, eta=0)

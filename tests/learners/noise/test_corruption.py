@@ -111,6 +111,18 @@ def test_matrix_rows_are_the_shares() -> None:
         assert not counts[row == 0].any()
 
 
+def test_matrix_gives_the_first_possible_label_the_lowest_uniform() -> None:
+    """A uniform of exactly 0 does not lead to a first label of probability 0."""
+
+    class _Lowest(np.random.Generator):
+        def random(self, size: int) -> object:  # type: ignore[override] # only this form is used
+            return np.zeros(size)
+
+    matrix = np.array([[0.0, 0.5, 0.5]] * 3)
+    noisy = flip_by_matrix(codes(3, 3), matrix, _Lowest(np.random.PCG64(0)))
+    assert noisy.tolist() == [1, 1, 1]
+
+
 def test_matrix_gives_the_last_possible_label_what_rounding_leaves() -> None:
     """Rows that sum to a little below 1 never lead to a label of probability 0."""
 

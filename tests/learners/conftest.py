@@ -1,0 +1,10 @@
+"""How long Hypothesis looks: ``pytest tests/learners --hypothesis-profile thorough`` looks longer."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+# No deadline: on a busy machine the clock says nothing about the code.
+settings.register_profile("short", deadline=None)
+settings.register_profile("thorough", deadline=None, max_examples=2_000)
+settings.load_profile("short")
