@@ -1,4 +1,4 @@
-"""How long Hypothesis looks: ``pytest tests/learners --hypothesis-profile thorough`` looks longer."""
+"""How long Hypothesis looks: longer with ``tests/learners --hypothesis-profile thorough``."""
 
 from __future__ import annotations
 

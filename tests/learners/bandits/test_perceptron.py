@@ -31,6 +31,17 @@ def test_golden_hinge_loss() -> None:
     assert losses == pytest.approx([0.7, 1.6, 1.3], abs=1e-12)
 
 
+def test_right_answer_changes_no_bit() -> None:
+    """Without a mistake there is no update, not even one that cancels up to rounding."""
+    rng = np.random.default_rng(2)
+    learner = Perceptron(8, 3)
+    for x in rng.normal(size=(300, 8)):
+        label, before = int(rng.integers(3)), learner.weights
+        right = learner.distribution(x).greedy == label
+        learner.learn(x, label)
+        assert (learner.weights.tobytes() == before.tobytes()) == right
+
+
 def test_equals_slow_twin() -> None:
     """Integer instances leave no rounding: the weights agree exactly over a long stream."""
     rng = np.random.default_rng(0)
