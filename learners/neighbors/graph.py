@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from learners.base import check_count
-from learners.neighbors.lists import Arrivals, NeighborLists
+from learners.neighbors.lists import NeighborLists, Revision
 from learners.neighbors.metrics import Rows, Slots
 from learners.neighbors.search import queries_per_pass
 from learners.neighbors.window import Window
 from learners.validation import FloatArray
 
 _NOBODY: Slots = np.zeros(0, dtype=np.int32)
-_TRUE = np.ones(1, dtype=np.bool_)
 #: Arrivals and departures make the length of a list a random walk, whose spread goes with the
 #: square root of the length. With a surplus of this many roots of k about one insert in a
 #: hundred finds a list that ran dry; longer lists cost more to keep than that saves.
@@ -43,16 +42,6 @@ class Observer(Protocol):
 
     def count(self, slots: Slots) -> None:
         """Add what these slots' lists and labels say now."""
-
-
-class _Change(NamedTuple):
-    """What one step does to one pool: members gone, who held them, who gets new ones."""
-
-    left: Slots
-    holders: Slots
-    arrivals: Arrivals
-    #: Owners whose first k change: what observers count.
-    seen: Slots
 
 
 class NeighborGraph:
@@ -175,52 +164,41 @@ class NeighborGraph:
         gone = window.oldest(n_gone)
         low, margin = window.propose(rows)
         changes = [
-            self._change(number, n_gone, gone, low, rows, labels)
-            for number in range(len(self._pools))
+            self._plan(number, gone, low, rows, labels) for number in range(len(self._pools))
         ]
-        seen = changes[0].seen if len(changes) == 1 else _union([c.seen for c in changes])
+        seen = [change.owners[change.in_front] for _, change in changes]
+        seen_once = seen[0] if len(seen) == 1 else np.unique(np.concatenate(seen))
         for observer in self._observers:
-            observer.forget(np.concatenate((seen, gone)))
+            observer.forget(np.concatenate((seen_once, gone)))
         window.forget(n_gone)
         new = window.append(rows, labels, time_s)
-        for pool, change in zip(self._pools, changes, strict=True):
-            pool.discard(gone)
-            pool.remove_members(change.left)
-            if len(change.holders):
-                pool.strike(change.holders, change.left)
-            if len(change.arrivals.owners):
-                pool.enter(change.arrivals)
+        for pool, (left, change) in zip(self._pools, changes, strict=True):
+            pool.remove_members(left)
+            pool.revise(change)
+            if not len(new):
+                # Otherwise the new examples lie in their slots, and get lists of their own.
+                pool.discard(gone)
         self._settle(new, low, margin)
-        for pool, change in zip(self._pools, changes, strict=True):
-            short = pool.too_short(change.holders)
+        for pool, (_, change) in zip(self._pools, changes, strict=True):
+            short = pool.too_short(change)
             if len(short):
                 pool.search(short)
         for observer in self._observers:
-            observer.count(np.concatenate((seen, new)))
+            observer.count(np.concatenate((seen_once, new)))
         return new
 
-    def _change(
-        self,
-        number: int,
-        n_gone: int,
-        gone: Slots,
-        low: Rows,
-        rows: Rows,
-        labels: NDArray[np.integer],
-    ) -> _Change:
-        """Find out what an eviction and new rows do to the lists of one pool."""
+    def _plan(
+        self, number: int, gone: Slots, low: Rows, rows: Rows, labels: NDArray[np.integer]
+    ) -> tuple[Slots, Revision]:
+        """Return which members one pool loses, and what that and the new rows do to its lists."""
         pool = self._pools[number]
-        left = gone
-        came = self._coming(len(rows))
+        left, came = gone, self._coming(len(rows))
         if self._by_class:
             left = gone[self.window.labels[gone] == number]
             mine = np.flatnonzero(labels == number)
             low, rows, came = low[mine], rows[mine], came[mine]
         pool.shut(gone)
-        holders = _without(pool.holders(n_gone), gone)
-        arrivals = pool.arrivals(low, rows, came)
-        seen = (pool.fronts_with(holders, left), pool.fronts_entered(arrivals))
-        return _Change(left, holders, arrivals, _union(seen))
+        return left, pool.plan(len(gone), left, low, rows, came)
 
     def _settle(self, new: Slots, low: Rows, margin: FloatArray) -> None:
         """Give the new examples their own lists, out of proposals made before they came."""
@@ -237,8 +215,7 @@ class NeighborGraph:
             low[:, new] = among
             margin = np.maximum(margin, among_margin)
         for number, pool in enumerate(self._pools):
-            mine = self.window.labels[new] == number
-            pool.add_members(new[mine] if self._by_class else new)
+            pool.add_members(new[window.labels[new] == number] if self._by_class else new)
         for pool in self._pools:
             for i in range(len(new)):
                 line = low[i].copy() if self._by_class else low[i]
@@ -249,18 +226,3 @@ class NeighborGraph:
         window = self.window
         seqs = np.arange(window.next, window.next + count, dtype=np.int64)
         return (seqs % window.capacity).astype(np.int32)
-
-
-def _union(parts: Sequence[Slots]) -> Slots:
-    """Return the slots that are in any part, ascending."""
-    slots = np.concatenate(parts)
-    slots.sort()
-    if len(slots) > 1:
-        slots = slots[np.concatenate((_TRUE, slots[1:] != slots[:-1]))]
-    return slots
-
-
-def _without(slots: Slots, gone: Slots) -> Slots:
-    if len(gone) == 0:
-        return slots
-    return slots[slots != gone[0]] if len(gone) == 1 else slots[~np.isin(slots, gone)]

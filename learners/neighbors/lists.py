@@ -20,14 +20,20 @@ from learners.validation import FloatArray
 
 #: The oldest member of an empty list.
 _NEVER: Final = np.iinfo(np.int64).max
-_TRUE = np.ones(1, dtype=np.bool_)
 
 
-class Arrivals(NamedTuple):
-    """New members that enter old lists: paired owners, members and exact keys."""
+class Revision(NamedTuple):
+    """What a step does to the lists of one pool, worked out but not yet done."""
 
+    #: Owners whose lists change, ascending.
     owners: Slots
-    members: Slots
+    #: Which of them lose a member.
+    losing: NDArray[np.bool_]
+    #: Which of them change within the first k.
+    in_front: NDArray[np.bool_]
+    #: Their lists without the members that go, and with the new ones in further columns;
+    #: not sorted yet.
+    slots: Slots
     keys: FloatArray
 
 
@@ -63,92 +69,89 @@ class NeighborLists:
         self._oldest: Seqs = np.full(size, _NEVER, dtype=np.int64)
         self.members = 0
 
-    # -- who changes ----------------------------------------------------------------------
-    def holders(self, n_gone: int) -> Slots:
-        """Return the owners whose lists may hold one of the `n_gone` oldest, ascending.
-
-        The evicted themselves may be among them, and owners that dropped the member since.
-        """
-        window = self._window
-        held = self._oldest[: window.extent] < window.first + n_gone
-        return np.flatnonzero(held).astype(np.int32)
-
-    def fronts_with(self, owners: Slots, gone: Slots) -> Slots:
-        """Return those of `owners` that have one of `gone` among their first k."""
-        fronts: Slots = owners[self._among(self.slots[owners, : self._need], gone).any(axis=1)]
-        return fronts
-
-    def fronts_entered(self, arrivals: Arrivals) -> Slots:
-        """Return the owners among whose first k a new member comes, ascending."""
-        ends = self.keys[arrivals.owners, self._need - 1]
-        fronts: Slots = arrivals.owners[arrivals.keys < ends]
-        return fronts
-
-    def arrivals(self, low: Rows, rows: Rows, members: Slots) -> Arrivals:
-        """Return which new rows enter which lists, by proposals (q, n) and then exactly.
-
-        Ordered by owner, then key, then age.
-        """
-        extent = low.shape[1]
-        flat = np.flatnonzero(low < self._bounds_up[:extent])
-        which, places = np.divmod(flat, max(1, extent))
-        owners = places.astype(np.int32)
-        keys = self._window.keys(owners, rows[which])
-        sure = keys < self._bounds[owners]
-        owners, keys, which = owners[sure], keys[sure], which[sure]
-        if len(rows) > 1:
-            order = np.lexsort((which, keys, owners))
-            owners, keys, which = owners[order], keys[order], which[order]
-        return Arrivals(owners, members[which], keys)
-
+    # -- one step: shut, plan, then revise or discard -------------------------------------
     def shut(self, gone: Slots) -> None:
-        """Let nobody enter the lists of these owners any more."""
+        """Leave the lists of these owners alone from now on."""
         self._bounds[gone] = -np.inf
         self._bounds_up[gone] = -np.inf
+        self._oldest[gone] = _NEVER
 
-    # -- changing -------------------------------------------------------------------------
+    def plan(self, n_gone: int, gone: Slots, low: Rows, rows: Rows, members: Slots) -> Revision:
+        """Work out what happens when some members go and others come.
+
+        Parameters
+        ----------
+        n_gone
+            How many of the window's oldest examples go, and
+        gone
+            those of them that are members.
+        low
+            Lower bounds of the keys of the new rows to all slots, (q, n).
+        rows
+            The new members' rows, (q, d), and
+        members
+            the slots that they will have, (q,), in the order of their coming.
+        """
+        extent = low.shape[1]
+        held = self._oldest[:extent] < self._window.first + n_gone
+        entered = low < self._bounds_up[:extent]
+        touched = entered.any(axis=0)
+        touched |= held
+        owners = touched.nonzero()[0].astype(np.int32)
+        slots, keys = self.slots.take(owners, axis=0), self.keys.take(owners, axis=0)
+        dead = self._among(slots, gone)
+        ends = keys[:, self._need - 1].copy()
+        slots[dead] = self._window.capacity
+        keys[dead] = np.inf
+        new_keys = self._new_keys(owners, entered, rows)
+        in_front = (new_keys < ends[:, np.newaxis]).any(axis=1)
+        in_front |= dead[:, : self._need].any(axis=1)
+        new_keys, new_slots = _few_columns(new_keys, members)
+        return Revision(
+            owners,
+            held.take(owners),
+            in_front,
+            np.concatenate((slots, new_slots), axis=1),
+            np.concatenate((keys, new_keys), axis=1),
+        )
+
+    def revise(self, revision: Revision) -> None:
+        """Do what was planned; search anew the lists that ran too short only afterwards."""
+        owners = revision.owners
+        if not len(owners):
+            return
+        # A stable sort leaves equal keys as they stand: the new members are the youngest.
+        order = np.argsort(revision.keys, axis=1, kind="stable")
+        order += np.arange(0, order.size, order.shape[1])[:, np.newaxis]
+        keys, slots = revision.keys.take(order), revision.slots.take(order)
+        self.keys[owners] = keys[:, : self.width]
+        self.slots[owners] = slots[:, : self.width]
+        if keys.shape[1] > self.width:
+            first_out = keys[:, self.width]
+            full = (first_out < np.inf).nonzero()[0]
+            self._set_bounds(owners[full], first_out[full])
+        losing = revision.losing.nonzero()[0]
+        self._oldest[owners[losing]] = self._oldest_of(slots[losing, : self.width])
+
     def discard(self, gone: Slots) -> None:
         """Empty the lists of owners that left the window."""
         self.slots[gone] = self._window.capacity
         self.keys[gone] = np.inf
-        self._oldest[gone] = _NEVER
-        self.shut(gone)
 
     def remove_members(self, gone: Slots) -> None:
-        """Take slots out of the pool."""
-        self.members -= int(np.count_nonzero(self._outside[gone] == 0))
+        """Take members out of the pool."""
         self._outside[gone] = np.inf
+        self.members -= len(gone)
 
     def add_members(self, new: Slots) -> None:
         """Put slots into the pool."""
         self._outside[new] = 0.0
         self.members += len(new)
 
-    def strike(self, owners: Slots, gone: Slots) -> None:
-        """Take `gone` out of the lists of `owners`."""
-        slots, keys = self.slots[owners], self.keys[owners]
-        dead = self._among(slots, gone)
-        slots[dead] = self._window.capacity
-        keys[dead] = np.inf
-        slots, keys = _sorted(slots, keys)
-        self.slots[owners], self.keys[owners] = slots, keys
-        self._oldest[owners] = self._seqs(slots).min(axis=1)
-
-    def enter(self, arrivals: Arrivals) -> None:
-        """Sort new members into lists, behind the old ones where keys tie: they are younger."""
-        owners, members, columns = _columns(arrivals, self._window.capacity)
-        slots, keys = _sorted(
-            np.concatenate((self.slots[owners], members), axis=1),
-            np.concatenate((self.keys[owners], columns), axis=1),
-        )
-        self.slots[owners] = slots[:, : self.width]
-        self.keys[owners] = keys[:, : self.width]
-        first_out = keys[:, self.width]
-        full = first_out < np.inf
-        self._set_bounds(owners[full], first_out[full])
-
-    def too_short(self, owners: Slots) -> Slots:
-        """Return those of `owners` whose lists must be searched anew."""
+    # -- searching ------------------------------------------------------------------------
+    def too_short(self, revision: Revision) -> Slots:
+        """Return the owners whose lists must be searched anew after a revision."""
+        owners = revision.owners[revision.losing]
         ends = self.keys[owners, self._need - 1]
         short: Slots = owners[(ends == np.inf) & (self._bounds[owners] < np.inf)]
         return short
@@ -182,15 +185,16 @@ class NeighborLists:
             low += self._outside[: len(low)]
         found = nearest(self._window, row, low, margin, self.width + 1)
         everyone = len(found.slots) <= self.width
-        oldest = int(self._seqs(found.slots).min()) if len(found.slots) else _NEVER
+        oldest = int(self._oldest_of(found.slots)) if len(found.slots) else _NEVER
         for owner in owners.tolist():
-            others = np.flatnonzero(found.slots != owner)[: self.width]
-            length = len(others)
-            self.slots[owner, :length] = found.slots[others]
+            others = found.slots != owner
+            members, keys = found.slots[others], found.keys[others]
+            length = min(len(members), self.width)
+            self.slots[owner, :length] = members[:length]
             self.slots[owner, length:] = self._window.capacity
-            self.keys[owner, :length] = found.keys[others]
+            self.keys[owner, :length] = keys[:length]
             self.keys[owner, length:] = np.inf
-            bound = np.inf if everyone else self.keys[owner, -1]
+            bound = np.inf if everyone else float(keys[length - 1])
             self._bounds[owner] = bound
             self._bounds_up[owner] = up(bound)
             self._oldest[owner] = oldest
@@ -200,14 +204,28 @@ class NeighborLists:
         self._bounds[owners] = bounds
         self._bounds_up[owners] = np.nextafter(bounds.astype(np.float32), np.float32(np.inf))
 
-    def _seqs(self, slots: Slots) -> Seqs:
-        """Return the seqs of slots, and of an unused place more than any."""
+    def _oldest_of(self, slots: Slots) -> Seqs:
+        """Return the seq of the oldest in each list, or less.
+
+        An unused place looks like slot 0, so that such lists are looked at once too often in
+        each turn of the ring.
+        """
         window = self._window
-        turn, start = divmod(window.first, window.capacity)
-        # A slot before that of the first seq belongs to the next turn of the ring.
-        seqs = np.where(slots < start, slots + window.capacity, slots)
-        seqs = seqs + np.int64(turn * window.capacity)
-        return np.where(slots == window.capacity, _NEVER, seqs)
+        ages = (slots - np.int32(window.first % window.capacity)) % np.int32(window.capacity)
+        oldest: Seqs = ages.min(axis=-1) + np.int64(window.first)
+        return oldest
+
+    def _new_keys(self, owners: Slots, entered: NDArray[np.bool_], rows: Rows) -> FloatArray:
+        """Return the exact keys of new rows to owners whose lists they enter, else infinity."""
+        keys: FloatArray
+        if len(rows) == 1:
+            keys = self._window.keys(owners, rows[0])[:, np.newaxis]
+        else:
+            keys = np.full((len(owners), len(rows)), np.inf)
+            lines, which = np.nonzero(entered[:, owners].T)
+            keys[lines, which] = self._window.keys(owners[lines], rows[which])
+        keys[keys >= self._bounds[owners][:, np.newaxis]] = np.inf
+        return keys
 
     def _among(self, slots: Slots, gone: Slots) -> NDArray[np.bool_]:
         if len(gone) == 1:
@@ -218,24 +236,11 @@ class NeighborLists:
         return marked[slots]
 
 
-def _sorted(slots: Slots, keys: FloatArray) -> tuple[Slots, FloatArray]:
-    """Sort each line by key, leaving equal keys as they stand."""
+def _few_columns(keys: FloatArray, members: Slots) -> tuple[FloatArray, Slots]:
+    """Drop the columns that no line needs: the new keys of each, nearest first, ties by age."""
+    if len(members) == 1:
+        return keys, np.full(keys.shape, members[0])
     order = np.argsort(keys, axis=1, kind="stable")
-    order += np.arange(0, keys.size, keys.shape[1])[:, np.newaxis]
-    return slots.ravel()[order], keys.ravel()[order]
-
-
-def _columns(arrivals: Arrivals, nobody: int) -> tuple[Slots, Slots, FloatArray]:
-    """Lay arrivals out by owner: unique owners, and their new members and keys as columns."""
-    owners = arrivals.owners
-    starts = np.flatnonzero(np.concatenate((_TRUE, owners[1:] != owners[:-1])))
-    if len(starts) == len(owners):
-        return owners, arrivals.members[:, np.newaxis], arrivals.keys[:, np.newaxis]
-    lengths = np.diff(starts, append=len(owners))
-    line = np.repeat(np.arange(len(starts)), lengths)
-    rank = np.arange(len(owners)) - starts[line]
-    members = np.full((len(starts), int(lengths.max())), nobody, dtype=np.int32)
-    keys = np.full(members.shape, np.inf)
-    members[line, rank] = arrivals.members
-    keys[line, rank] = arrivals.keys
-    return owners[starts], members, keys
+    most = int((keys < np.inf).sum(axis=1).max()) if keys.size else 0
+    order = order[:, :most]
+    return np.take_along_axis(keys, order, axis=1), members[order]

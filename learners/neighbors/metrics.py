@@ -98,7 +98,7 @@ class Metric(ABC):
         """Return the exact keys of `rows[slots]` against `right`, in bounded memory."""
         step = max(1, _CHUNK // rows.shape[1])
         if len(slots) <= step:
-            return self.keys(rows[slots], right)
+            return self.keys(rows.take(slots, axis=0), right)
         return np.concatenate(
             [
                 self.keys(

@@ -202,6 +202,9 @@ class RkNN(WindowLearner):
             return 0, 0
         tally = self._around.histogram[label]
         skipped = int(self.quantile * len(self._examples))
+        if not skipped:
+            occurring = tally.nonzero()[0]
+            return int(occurring[0]), int(occurring[-1])
         low = int((np.add.accumulate(tally) > skipped).argmax())
         high = len(tally) - 1 - int((np.add.accumulate(tally[::-1]) > skipped).argmax())
         return low, high

@@ -10,6 +10,9 @@ from learners.neighbors.metrics import Rows, Slots
 from learners.neighbors.window import Window
 from learners.validation import FloatArray
 
+#: Two units in the last place of float32, relative, and a step where it has no relative ones.
+_TWO_UNITS = 2.0**-22
+_LEAST_STEP = 1e-37
 #: Floats of temporary memory for the proposals of one pass.
 _PASS = 1 << 22
 
@@ -23,8 +26,8 @@ class Found(NamedTuple):
 
 def up(value: float) -> np.float32:
     """Round a bound to float32 so that nothing at or below it is lost."""
-    above: np.float32 = np.nextafter(np.float32(value), np.float32(np.inf))
-    return above
+    # More than the half unit in the last place that rounding takes, in cheap arithmetic.
+    return np.float32(value + abs(value) * _TWO_UNITS + _LEAST_STEP)
 
 
 def queries_per_pass(extent: int) -> int:
@@ -116,11 +119,12 @@ def nearest(
     if count < len(low):
         reach = float(np.partition(low, count - 1)[count - 1]) + margin
     # An infinite reach means that fewer than `count` can be found.
-    chosen = np.flatnonzero(low <= up(reach)) if reach < np.inf else np.flatnonzero(low < np.inf)
-    slots = chosen.astype(np.int32)
+    chosen = (low <= up(reach) if reach < np.inf else low < np.inf).nonzero()[0]
+    # Oldest first, so that a stable sort by key leaves ties by age.
+    turn = chosen.searchsorted(window.first % window.capacity)
+    slots = np.concatenate((chosen[turn:], chosen[:turn])).astype(np.int32)
     keys = window.keys(slots, query)
-    ages = (chosen - window.first) % window.capacity
-    order = np.lexsort((ages, keys))
+    order = keys.argsort(kind="stable")
     if not ties or len(order) <= count:
         order = order[:count]
     else:

@@ -27,9 +27,7 @@ def to_rows(xs: FloatArray) -> Rows:
     array([[0.5, 0. ]], dtype=float32)
     """
     rows: Rows = xs.astype(np.float32)
-    tiny = np.abs(rows) < SMALLEST_FEATURE
-    if tiny.any():
-        rows[tiny] = 0.0
+    rows[np.abs(rows) < SMALLEST_FEATURE] = 0.0
     return rows
 
 

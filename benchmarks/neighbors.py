@@ -1,0 +1,193 @@
+"""What a step of the moving neighbour graph costs, beside a bare pass and beside peers.
+
+Run: ``OMP_NUM_THREADS=1 python -m benchmarks.neighbors [--json] [--quick]``
+
+A step is: insert the newest example, evict the oldest, keep the graph, the occurrence counts
+N_k and N_{k,c} and RkNN's noise rates, and classify one query (another instance). The floor is
+what no exact method avoids: one float32 matrix-vector product over the window and a partial
+selection. All are measured in turn within one loop, one thread, and medians are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.neighbor_peers import PEERS, build
+from learners.neighbors.counts import Occurrences
+from learners.neighbors.graph import list_width
+from learners.neighbors.rknn import RkNN
+
+K = 10
+#: The shape that the targets are stated for.
+TARGET_SHAPE = (10_000, 64)
+SHAPES = tuple((n, d) for n in (1_000, 10_000, 50_000) for d in (16, 64, 784))
+QUICK_SHAPES = ((1_000, 64), TARGET_SHAPE)
+N_STEPS, N_QUICK_STEPS = 400, 150
+BATCH = 64
+#: Seconds after which a peer's steps are no longer repeated.
+PEER_SECONDS = 5.0
+#: Names in the tables.
+FLOOR, STEP, LEARN, QUERY, BATCHED = "floor", "step", "insert + evict", "query", "insert in 64s"
+LAZY = "river LazySearch"
+
+Rows = NDArray[np.float32]
+
+
+class Everything(RkNN):
+    """RkNN that also counts occurrences, as the hubness-aware learners do."""
+
+    def __init__(self, n_features: int, window: int) -> None:
+        super().__init__(n_features, 2, window=window, k=K, k_noise=K)
+        if self._graph is not None:
+            self._graph.observe([Occurrences(self._graph, 2, K)])
+
+
+def make_rows(n: int, d: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Draw two overlapping clouds with labels, 30 and 10 % of which are wrong."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, size=n)
+    xs = rng.normal(size=(n, d)) + labels[:, np.newaxis] * 2.0 / np.sqrt(d)
+    wrong = rng.random(n) < np.where(labels, 0.3, 0.1)
+    return xs.astype(np.float32).astype(np.float64), np.where(wrong, 1 - labels, labels)
+
+
+def microseconds(call: Callable[..., object], *arguments: object) -> float:
+    """Return how long one call takes."""
+    start = time.perf_counter()
+    call(*arguments)
+    return (time.perf_counter() - start) * 1e6
+
+
+def _pass(window: Rows, query: Rows) -> NDArray[np.intp]:
+    return np.argpartition(window @ query, K)[:K]
+
+
+def measure_ours(n: int, d: int, n_steps: int) -> dict[str, float]:
+    """Return median microseconds of floor, step and its parts, and bytes, at one shape."""
+    xs, labels = make_rows(n + n_steps, d, 1)
+    queries = make_rows(n_steps, d, 2)[0]
+    tracemalloc.start()
+    learner = Everything(d, n)  # all that it will ever hold, but for what a step borrows
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    start = time.perf_counter()
+    learner.learn_many(xs[:n], labels[:n])
+    built_s = time.perf_counter() - start
+    window = xs[:n].astype(np.float32)
+    times: dict[str, list[float]] = {FLOOR: [], LEARN: [], QUERY: [], STEP: []}
+    for i in range(n_steps):
+        query = queries[i].astype(np.float32)
+        times[FLOOR].append(microseconds(_pass, window, query))
+        learn = microseconds(learner.learn, xs[n + i], int(labels[n + i]))
+        ask = microseconds(learner.distribution, queries[i])
+        times[LEARN].append(learn)
+        times[QUERY].append(ask)
+        times[STEP].append(learn + ask)
+    medians = {name: float(np.median(values)) for name, values in times.items()}
+    medians[BATCHED] = measure_batches(learner, d)
+    lists = n * list_width(K) * 12
+    return {**medians, "build_s": built_s, "bytes": held, "allowed_bytes": 2 * n * d * 4 + lists}
+
+
+def measure_batches(learner: Everything, d: int) -> float:
+    """Return microseconds for each example of batches of 64."""
+    xs, labels = make_rows(8 * BATCH, d, 3)
+    times = [
+        microseconds(learner.learn_many, xs[i : i + BATCH], labels[i : i + BATCH])
+        for i in range(0, len(xs), BATCH)
+    ]
+    return float(np.median(times)) / BATCH
+
+
+def measure_peers(n: int, d: int, n_steps: int) -> dict[str, float]:
+    """Return the median microseconds of a step of each peer that can be had."""
+    xs, labels = make_rows(n + n_steps, d, 1)
+    rows, queries = xs.astype(np.float32), make_rows(n_steps, d, 2)[0].astype(np.float32)
+    medians = {}
+    for kind in PEERS:
+        peer = build(kind, rows[:n], labels[:n], K)
+        if peer is None:
+            continue
+        times: list[float] = []
+        while len(times) < n_steps and sum(times) < PEER_SECONDS * 1e6:
+            i = len(times)
+            times.append(microseconds(peer.step, rows[n + i], int(labels[n + i]), queries[i]))
+        medians[kind.name] = float(np.median(times))
+    return medians
+
+
+def judge(measured: dict[str, dict[str, float]]) -> list[dict[str, object]]:
+    """Return the targets with what was measured at the target shape."""
+    us = measured[_name(*TARGET_SHAPE)]
+    values: list[tuple[str, float, float, bool]] = [
+        ("step over floor, at most", us[STEP] / us[FLOOR], 4.0, us[STEP] <= 4 * us[FLOOR]),
+        (
+            "batch of 64 times cheaper for each, at least",
+            us[LEARN] / us[BATCHED],
+            2.0,
+            us[LEARN] >= 2 * us[BATCHED],
+        ),
+        (
+            "memory over (2 x rows + lists), at most",
+            us["bytes"] / us["allowed_bytes"],
+            1.0,
+            us["bytes"] <= us["allowed_bytes"],
+        ),
+    ]
+    if LAZY in us:
+        speedup = us[LAZY] / us[STEP]
+        values.append((f"step times faster than {LAZY}", speedup, 60.0, speedup >= 60))
+    shape = _name(*TARGET_SHAPE)
+    return [
+        {"name": f"{name}, {shape}", "value": round(value, 3), "target": target, "met": met}
+        for name, value, target, met in values
+    ]
+
+
+def show(shape: str, us: dict[str, float]) -> None:
+    """Print the table of one shape."""
+    print(f"\n{shape}, k={K}: median microseconds")
+    for name, value in us.items():
+        if name not in {"build_s", "bytes", "allowed_bytes"}:
+            print(f"  {name:20s}{value:12.1f}{value / us[FLOOR]:10.2f} x floor")
+    print(f"  built in {us['build_s']:.2f} s, {us['bytes'] / 1e6:.1f} MB held")
+
+
+def main() -> None:
+    """Measure, print tables, and with --json one object as the last line."""
+    parser = argparse.ArgumentParser(description="The cost of a step of the neighbour graph.")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="two shapes, fewer steps")
+    args = parser.parse_args()
+    if os.environ.get("OMP_NUM_THREADS") != "1":
+        print("not one thread: set OMP_NUM_THREADS=1 for numbers to compare")
+    measured = {}
+    for n, d in QUICK_SHAPES if args.quick else SHAPES:
+        n_steps = N_QUICK_STEPS if args.quick else N_STEPS
+        shape = _name(n, d)
+        print(f"\n{shape} ...", flush=True)
+        measured[shape] = {**measure_ours(n, d, n_steps), **measure_peers(n, d, n_steps)}
+        show(shape, measured[shape])
+    targets = judge(measured)
+    print()
+    for target in targets:
+        met = "met " if target["met"] else "MISS"
+        print(f"{met} {target['name']}: {target['value']} (target {target['target']})")
+    if args.json:
+        print(json.dumps({"measured": measured, "targets": targets}))
+
+
+def _name(n: int, d: int) -> str:
+    return f"{n} x {d}"
+
+
+if __name__ == "__main__":
+    main()
