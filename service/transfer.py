@@ -10,16 +10,18 @@ from __future__ import annotations
 import base64
 import secrets
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 from pydantic import ValidationError
 
 from service.codec import CodecError, state_digest
-from service.errors import Conflict, Invalid, LogBroken, ServiceError, shorten
+from service.complaints import of_msgspec, of_pydantic
+from service.errors import Conflict, Invalid, LogBroken, shorten
 from service.events import (
+    CHAIN_CHARS,
     Decision,
     Entry,
     Event,
@@ -31,23 +33,37 @@ from service.events import (
     pack_body,
     unpack_body,
 )
+from service.features import MAX_VALUE, Row
 from service.fold import Fold
 from service.host import active_labels_text, initial_fields
+from service.ids import FINGERPRINT_BYTES, NONCE_BYTES
 from service.replica import Replica
-from service.spec import ModelSpec
+from service.spec import MAX_LABELS, ModelSpec
 from service.store import COUNTERS, FORMAT, Snapshot, Store
+
+Value = TypeVar("Value")
 
 #: Entries imported at once: one script call and some 5 ms of folding.
 IMPORT_ENTRIES = 250
-#: Longest line of an import; a snapshot of the largest model takes 12 MiB.
-MAX_LINE_BYTES = 64 * 1024 * 1024
+#: Longest first line of an import; a snapshot of the largest model takes 43 MiB.
+MAX_HEADER_BYTES = 64 * 1024 * 1024
+#: Longest other line: an event that changes 1024 labels of 128 characters.
+MAX_EVENT_BYTES = 2 * 1024 * 1024
+#: Longest spec: as long as one that `POST /v1/models` takes by default.
+MAX_SPEC_BYTES = 262_144
+
+#: A count, a seq or a time: Redis' scripts compute with doubles, which hold these exactly.
+Whole: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
+Chain: TypeAlias = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{CHAIN_CHARS}}}\Z")]
+Nonce: TypeAlias = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{2 * NONCE_BYTES}}}\Z")]
+Fingerprint: TypeAlias = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{2 * FINGERPRINT_BYTES}}}\Z")]
 
 
 class SnapshotLine(Struct, forbid_unknown_fields=True):
     """The state that the first event of an export follows."""
 
-    seq: int
-    chain: str
+    seq: Whole
+    chain: Chain
     state: str
 
 
@@ -55,28 +71,28 @@ class Header(Struct, forbid_unknown_fields=True):
     """First line of an export."""
 
     format: str
-    spec: dict[str, Any]
+    spec: msgspec.Raw
     uid: str
-    labels: list[str]
-    counters: dict[str, int]
+    labels: Annotated[list[str], Meta(max_length=MAX_LABELS)]
+    counters: Annotated[dict[str, Whole], Meta(max_length=len(COUNTERS))]
     snapshot: SnapshotLine | None = None
 
 
 class Line(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One event of an export."""
 
-    seq: int
-    chain: str
-    time_ms: int
+    seq: Whole
+    chain: Chain
+    time_ms: Whole
     kind: str
-    nonce: str
-    feedback: int | None = None
+    nonce: Nonce
+    feedback: Annotated[int, Meta(ge=0, le=1)] | None = None
     label: str | None = None
     greedy: str | None = None
     propensity: float | None = None
-    decided_seq: int | None = None
-    decided_ms: int | None = None
-    fingerprint: str | None = None
+    decided_seq: Whole | None = None
+    decided_ms: Whole | None = None
+    fingerprint: Fingerprint | None = None
     x: list[float] | None = None
     add: list[str] | None = None
     retire: list[str] | None = None
@@ -117,7 +133,7 @@ def _header(
     if snapshot is not None:
         state = base64.b64encode(snapshot.blob).decode()
         kept = SnapshotLine(snapshot.seq, snapshot.chain, state)
-    header = Header(FORMAT, spec.to_dict(), uid, labels, counters, kept)
+    header = Header(FORMAT, msgspec.Raw(spec.to_json()), uid, labels, counters, kept)
     return msgspec.json.encode(header) + b"\n"
 
 
@@ -171,37 +187,57 @@ async def import_model(store: Store, key: str, name: str, chunks: AsyncIterator[
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    rest = b""
+    parts: list[bytes] = []
+    size, most = 0, MAX_HEADER_BYTES
     async for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            line = b"".join([*parts, end])
+            parts, size = [], 0
             if line.strip():
-                yield line
-        if len(rest) > MAX_LINE_BYTES:
-            raise Invalid.of("body", f"lines of at most {MAX_LINE_BYTES} bytes", "a longer one")
-    if rest.strip():
-        yield rest
+                yield _checked(line, most)
+                most = MAX_EVENT_BYTES
+        parts.append(rest)
+        size += len(rest)
+        if size > most:
+            break
+    line = b"".join(parts)
+    if line.strip():
+        yield _checked(line, most)
+
+
+def _checked(line: bytes, most: int) -> bytes:
+    if len(line) > most:
+        raise Invalid.of("body", f"lines of at most {most} bytes", "a longer one")
+    return line
 
 
 def _parse_header(text: bytes) -> Header:
     try:
         header = msgspec.json.decode(text, type=Header)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.ValidationError as error:
+        raise of_msgspec(str(error), b"").under("line 1") from None
+    except (ValueError, RecursionError) as error:
         raise Invalid.of("line 1", "the header of an export", str(error)) from None
     if header.format != FORMAT:
         raise Invalid.of("format", repr(FORMAT), repr(header.format))
     if not 0 < len(header.uid) <= 64 or not header.uid.isalnum():
         raise Invalid.of("uid", "1 to 64 letters and digits", header.uid)
+    if not header.counters.keys() <= set(COUNTERS):
+        raise Invalid.of("counters", f"some of {', '.join(COUNTERS)}", list(header.counters))
     return header
 
 
 def _start(header: Header, name: str) -> tuple[Fold, ModelSpec]:
+    if len(header.spec) > MAX_SPEC_BYTES:
+        raise Invalid.of("spec", f"at most {MAX_SPEC_BYTES} bytes", "more")
     try:
-        spec = ModelSpec.from_json(msgspec.json.encode(header.spec | {"name": name}))
+        given = msgspec.json.decode(header.spec, type=dict[str, Any])
+        spec = ModelSpec.from_json(msgspec.json.encode(given | {"name": name}))
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, ("spec", *first["loc"])))
-        raise Invalid.of(where, "a valid model spec", first["msg"]) from None
+        raise of_pydantic(error.errors(include_url=False)).under("spec") from None
+    except (ValueError, RecursionError):
+        raise Invalid.of("spec", "a model spec", "something else") from None
     fold = Fold(spec, header.uid)
     if header.snapshot is not None:
         try:
@@ -220,44 +256,38 @@ def _entry(fold: Fold, text: bytes, labels: Sequence[str]) -> Entry:
     where = f"event {fold.seq + 1}"
     try:
         line = msgspec.json.decode(text, type=Line)
-        entry = Entry(line.seq, line.chain, pack_body(_event(line, labels)))
+        entry = Entry(line.seq, line.chain, pack_body(_event(line, labels, fold.encoder.size)))
         if chain_after(fold.chain, entry.body) != line.chain:
             raise LogBroken("its chain hash is another")
         fold.follow(entry)
-    except ServiceError:
-        raise
-    except (
-        msgspec.DecodeError,
-        LogBroken,
-        ValueError,
-        TypeError,
-        KeyError,
-        OverflowError,
-    ) as error:
-        raise Invalid.of(where, "the next event of the export", shorten(str(error))) from None
+    except msgspec.ValidationError as error:
+        raise of_msgspec(str(error), b"").under(where) from None
+    except (LogBroken, ValueError, RecursionError) as error:
+        raise Invalid.of(where, "the next event of the export", str(error)) from None
     return entry
 
 
-def _event(line: Line, labels: Sequence[str]) -> Event:
+def _event(line: Line, labels: Sequence[str], size: int) -> Event:
+    if line.kind.upper() not in Kind.__members__:
+        raise ValueError(f"its kind is {line.kind!r}")
     kind = Kind[line.kind.upper()]
-    nonce = bytes.fromhex(line.nonce)
-    return Event(kind, line.time_ms, nonce, line.feedback, _payload(kind, line, labels))
+    payload = _payload(kind, line, labels, size)
+    return Event(kind, line.time_ms, bytes.fromhex(line.nonce), line.feedback, payload)
 
 
 def _payload(
-    kind: Kind, line: Line, labels: Sequence[str]
+    kind: Kind, line: Line, labels: Sequence[str], size: int
 ) -> Decision | Example | LabelChange | Rates:
     if kind is Kind.LABELS:
         return LabelChange(line.add or [], line.retire or [])
     if kind is Kind.RATES:
         return Rates(_given(line.rho_0), _given(line.rho_1))
-    x = np.array(_given(line.x), dtype="<f4")
-    label = labels.index(_given(line.label))
+    x, label = _row(_given(line.x), size), _code(labels, _given(line.label))
     if kind is Kind.LEARN:
         return Example(label, x)
     return Decision(
         label,
-        labels.index(_given(line.greedy)),
+        _code(labels, _given(line.greedy)),
         _given(line.propensity),
         _given(line.decided_seq),
         bytes.fromhex(_given(line.fingerprint)),
@@ -266,7 +296,21 @@ def _payload(
     )
 
 
-def _given(value: Any) -> Any:
+def _row(values: list[float], size: int) -> Row:
+    # Scaling takes every row into its means before a learner could refuse it.
+    wide = np.array(values, dtype=np.float64)
+    if wide.shape != (size,) or not (np.abs(wide) <= MAX_VALUE).all():
+        raise ValueError(f"x is no list of {size} numbers in range")
+    return wide.astype("<f4")
+
+
+def _code(labels: Sequence[str], name: str) -> int:
+    if name not in labels:
+        raise ValueError(f"its label {shorten(name)} is none of the header's")
+    return labels.index(name)
+
+
+def _given(value: Value | None) -> Value:
     if value is None:
-        raise ValueError("a field of the event is missing")
+        raise ValueError("one of its fields is missing")
     return value

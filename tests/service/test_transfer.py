@@ -1,0 +1,279 @@
+"""Models as files: an import is the exported model bit for bit, or nothing at all."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeAlias
+
+import httpx
+import pytest
+import redis.asyncio
+
+from service.events import chain_after, first_chain
+from service.fold import Fold
+from service.spec import ModelSpec
+from service.store import MODELS_KEY
+from tests.service.apps import NDJSON, Json, app_client, create, spec_of
+
+Lines: TypeAlias = list[Json]
+
+
+@pytest.fixture
+async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """Return a client of an application that snapshots often."""
+    async with app_client(valkey_url, snapshot_events=20) as client:
+        yield client
+
+
+async def play(client: httpx.AsyncClient, path: str, rounds: int, seed: int = 0) -> None:
+    """Play rounds on a model, every fifth without feedback."""
+    items = [
+        {"x": [(i + seed) % 7 - 3, i % 3, 0.25], "request_id": f"{seed}.{i}"} for i in range(rounds)
+    ]
+    made = (await client.post(f"{path}/predict/batch", json={"items": items})).json()["items"]
+    clicks = [
+        {"decision_id": d["decision_id"], "feedback": i % 2} for i, d in enumerate(made) if i % 5
+    ]
+    answer = await client.post(f"{path}/feedback/batch", json={"items": clicks})
+    assert {r["status"] for r in answer.json()["items"]} == {"applied"}
+
+
+async def exported(client: httpx.AsyncClient, path: str) -> Lines:
+    """Return the lines of a model's export."""
+    answer = await client.get(f"{path}/log")
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+async def imported(client: httpx.AsyncClient, lines: Lines, name: str | None = None) -> Any:
+    """Import lines under a fresh name; return the answer."""
+    name = name or str(spec_of()["name"])
+    body = "\n".join(map(json.dumps, lines))
+    return await client.post(f"/v1/models/{name}/import", content=body, headers=NDJSON)
+
+
+async def state(client: httpx.AsyncClient, path: str) -> tuple[str, ...]:
+    """Return seq, chain and hash of a model's state."""
+    answer = await client.get(f"{path}/state")
+    return tuple(answer.headers[f"x-misclick-{name}"] for name in ("seq", "chain", "sha256"))
+
+
+async def model_with_history(client: httpx.AsyncClient, **change: Any) -> str:
+    """Return the path of a model with every kind of event in its log."""
+    path = await create(client, **({"scaling": "standard"} | change))
+    await play(client, path, 12)
+    await client.post(f"{path}/labels", json={"add": ["d"], "retire": ["a"]})
+    await client.post(f"{path}/rates", json={"rho_0": 0.2, "rho_1": 0.05})
+    await client.post(f"{path}/learn", json={"x": [1, 2, 3], "label": "b"})
+    await play(client, path, 12, seed=3)
+    return path
+
+
+async def test_an_import_is_the_model_bit_for_bit(client: httpx.AsyncClient) -> None:
+    """State, seq, chain, labels and counters are the exported ones, and it goes on alike."""
+    path = await model_with_history(client)
+    lines = await exported(client, path)
+    kinds = {line["kind"] for line in lines[1:]}
+    assert kinds == {"feedback", "labels", "rates", "learn"}
+    answer = await imported(client, lines)
+    assert answer.status_code == 201, answer.text
+    copy = f"/v1/models/{answer.json()['name']}"
+    assert await state(client, copy) == await state(client, path)
+    old, new = (await client.get(path)).json(), answer.json()
+    for name in ("labels", "seq", "chain", "features", "learner", "seed"):
+        assert new[name] == old[name]
+    # Decisions that wait for feedback stay behind with the ids that name them.
+    assert new["counters"] == old["counters"] | {"pending": 0}
+    assert (await exported(client, copy))[1:] == lines[1:]
+    bodies = [{"x": [i, 1, -1], "request_id": f"r{i}"} for i in range(30)]
+    for body in bodies:
+        mine, its = [(await client.post(f"{p}/predict", json=body)).json() for p in (path, copy)]
+        for name in ("label", "greedy", "propensity", "seq"):
+            assert mine[name] == its[name]
+
+
+async def test_a_fresh_model_is_exported_too(client: httpx.AsyncClient) -> None:
+    """A model without events is a header, and comes back."""
+    path = await create(client)
+    lines = await exported(client, path)
+    assert len(lines) == 1
+    assert (await imported(client, lines)).json()["seq"] == 0
+
+
+async def test_a_trimmed_log_comes_with_its_snapshot(valkey_url: str) -> None:
+    """Where the log no longer begins at 1, the export begins with the state it continues."""
+    async with app_client(valkey_url, snapshot_events=1) as client:
+        path = await create(client, log_keep=0, scaling="standard")
+        for seed in range(2):
+            await play(client, path, 10, seed)
+            await _wait_for_snapshot(client, path)
+        await play(client, path, 10, 2)
+        lines = await exported(client, path)
+        assert lines[0]["snapshot"]["seq"] == lines[1]["seq"] - 1 > 0
+        answer = await imported(client, lines)
+        assert answer.status_code == 201, answer.text
+        copy = f"/v1/models/{answer.json()['name']}"
+        assert await state(client, copy) == await state(client, path)
+        await play(client, copy, 10)
+
+
+async def _wait_for_snapshot(client: httpx.AsyncClient, path: str) -> None:
+    for _ in range(400):
+        model = (await client.get(path)).json()
+        if model["snapshot_seq"] == model["seq"]:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("no snapshot was taken")
+
+
+async def test_a_name_is_taken_once(client: httpx.AsyncClient) -> None:
+    """An import never replaces a model; what is there stays as it was."""
+    path = await model_with_history(client)
+    before = await state(client, path)
+    answer = await imported(client, await exported(client, path), path.rpartition("/")[2])
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "conflict")
+    assert await state(client, path) == before
+
+
+def _event(name: str, value: Any, at: int = 1) -> Callable[[Lines], Lines]:
+    def change(lines: Lines) -> Lines:
+        return [*lines[:at], lines[at] | {name: value}, *lines[at + 1 :]]
+
+    return change
+
+
+def _header(**values: Any) -> Callable[[Lines], Lines]:
+    return lambda lines: [lines[0] | values, *lines[1:]]
+
+
+DAMAGE: dict[str, tuple[Callable[[Lines], Lines], str]] = {
+    "feedback flipped": (_event("feedback", 0), "event 1"),
+    "feedback 10": (_event("feedback", 10), "event 1.feedback"),
+    "feedback gone": (_event("feedback", None), "event 1"),
+    "x changed": (_event("x", [9, 9, 9]), "event 1"),
+    "x short": (_event("x", [9]), "event 1"),
+    "x huge": (_event("x", [1e300, 0, 0]), "event 1"),
+    "label changed": (_event("label", "b"), "event 1"),
+    "label unknown": (_event("label", "z"), "event 1"),
+    "propensity": (_event("propensity", 0.5), "event 1"),
+    "decided_seq": (_event("decided_seq", -1), "event 1.decided_seq"),
+    "decided_ms": (_event("decided_ms", 2**70), "event 1.decided_ms"),
+    "time_ms": (_event("time_ms", -1), "event 1.time_ms"),
+    "nonce": (_event("nonce", "ab"), "event 1.nonce"),
+    "nonce blank": (_event("nonce", "ab " * 8), "event 1.nonce"),
+    "fingerprint": (_event("fingerprint", ""), "event 1.fingerprint"),
+    "chain": (_event("chain", "0" * 16, 5), "event 5"),
+    "seq": (_event("seq", 7), "event 1"),
+    "kind": (_event("kind", "click"), "event 1"),
+    "another kind": (_event("kind", "expire"), "event 1"),
+    "unknown field": (_event("weight", 2), "event 1.weight"),
+    "an event missing": (lambda lines: lines[:3] + lines[4:], "event 3"),
+    "an event twice": (lambda lines: [*lines[:3], lines[2], *lines[3:]], "event 3"),
+    "events swapped": (lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]], "event 2"),
+    "no header": (lambda lines: lines[1:], "line 1"),
+    "format": (_header(format="0"), "format"),
+    "uid of another": (_header(uid="0123456789abcdef"), "event 1"),
+    "uid bad": (_header(uid="a/b"), "uid"),
+    "labels short": (_header(labels=["a", "b"]), "event"),
+    "labels long": (_header(labels=["a", "b", "c", "d", "e"]), "labels"),
+    "counters unknown": (_header(counters={"seen": 1}), "counters"),
+    "counters negative": (_header(counters={"decisions": -1}), "line 1.counters"),
+    "counters huge": (_header(counters={"decisions": 2**80}), "line 1.counters"),
+    "spec empty": (_header(spec={}), "spec.learner"),
+    "spec no object": (_header(spec=[]), "spec"),
+    "spec huge": (_header(spec={"a": "x" * 300_000}), "spec"),
+    "snapshot no object": (_header(snapshot=5), "line 1.snapshot"),
+    "snapshot seq": (_header(snapshot={"seq": -1, "chain": "0" * 16, "state": ""}), "line 1"),
+    "snapshot state": (
+        _header(snapshot={"seq": 0, "chain": "0" * 16, "state": "AAAA"}),
+        "snapshot",
+    ),
+    "snapshot no base64": (
+        _header(snapshot={"seq": 0, "chain": "0" * 16, "state": "!"}),
+        "snapshot",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+async def test_a_damaged_export_is_refused_and_leaves_nothing(
+    client: httpx.AsyncClient, valkey_url: str, name: str
+) -> None:
+    """Any change is named in a 422, and afterwards Redis holds no key of the model."""
+    damage, where = DAMAGE[name]
+    lines = await exported(client, await model_with_history(client))
+    target = str(spec_of()["name"])
+    answer = await imported(client, damage(lines), target)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["error"]["details"][0]["where"].startswith(where)
+    assert (await client.get(f"/v1/models/{target}")).status_code == 404
+    async with redis.asyncio.Redis.from_url(valkey_url) as store:
+        assert await store.keys(f"*{target}*") == []
+        assert not await store.sismember(MODELS_KEY, f"default/{target}")
+
+
+async def test_a_made_up_history_with_a_true_chain_is_checked(client: httpx.AsyncClient) -> None:
+    """The chain is no signature: values out of range are refused even where it fits."""
+    lines = await exported(client, await model_with_history(client, scaling="standard"))
+    forged = {"x": [3e38, 0, 0]}
+    answer = await imported(client, [lines[0], lines[1] | forged])
+    assert "x is no list of 3 numbers in range" in answer.json()["error"]["message"]
+
+
+async def test_a_damaged_snapshot_is_refused(client: httpx.AsyncClient) -> None:
+    """A state in the header that is not one of this model's is refused, whatever its form."""
+    path = await create(client)
+    other = await create(client, features={"type": "dense", "size": 4})
+    await play(client, path, 5)
+    lines = await exported(client, path)
+    blob = base64.b64encode(await _state_blob(other, client)).decode()
+    snapshot = {"seq": 3, "chain": "0" * 16, "state": blob}
+    answer = await imported(client, [lines[0] | {"snapshot": snapshot}])
+    assert answer.status_code == 422
+    assert "another size" in answer.json()["error"]["message"]
+
+
+async def _state_blob(path: str, client: httpx.AsyncClient) -> bytes:
+    model = (await client.get(path)).json()
+    names = [label["name"] for label in model["labels"]]
+    fields = {name: model[name] for name in ModelSpec.model_fields} | {"labels": names}
+    return Fold(ModelSpec.model_validate(fields), "other").encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\n\n",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"format":"1","spec":{"a":"\xff"},"uid":"a","labels":[],"counters":{}}',
+        b'{"format":"1","spec":{"a":' + b"[" * 50_000 + b'},"uid":"a","labels":[],"counters":{}}',
+    ],
+    ids=["empty", "blank", "bytes", "deep", "utf-8", "deep spec"],
+)
+async def test_what_is_no_export_is_refused(client: httpx.AsyncClient, body: bytes) -> None:
+    """Anything else than an export gets a 422 that says what was expected first."""
+    answer = await client.post("/v1/models/m-none/import", content=body, headers=NDJSON)
+    assert answer.status_code == 422, answer.text
+
+
+async def test_blank_lines_and_any_chunks_are_read_alike(client: httpx.AsyncClient) -> None:
+    """Line ends may fall anywhere in the stream, and blank lines mean nothing."""
+    path = await model_with_history(client)
+    body = "\n\n".join(map(json.dumps, await exported(client, path))).encode() + b"\n"
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for at in range(0, len(body), 97):
+            yield body[at : at + 97]
+
+    target = f"/v1/models/{spec_of()['name']}"
+    answer = await client.post(f"{target}/import", content=chunks(), headers=NDJSON)
+    assert answer.status_code == 201, answer.text
+    assert await state(client, target) == await state(client, path)
+
+
+def test_the_chain_begins_with_the_incarnation() -> None:
+    """An export of another incarnation cannot be appended: its first chain is another."""
+    assert chain_after(first_chain("a"), b"event") != chain_after(first_chain("b"), b"event")
