@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import secrets
 import time
@@ -30,6 +29,8 @@ ACTIVE_S = 10.0
 MODELS_S = 2.0
 #: Pause after a background task failed; Redis is probably down.
 FAILED_S = 0.5
+#: How long a background task gets to notice that it is cancelled.
+CANCEL_S = 0.1
 #: How often snapshots are considered.
 SNAPSHOT_CHECK_S = 1.0
 
@@ -132,11 +133,12 @@ class Host:
 
     async def stop(self) -> None:
         """Stop the background work, and store what is not yet in a snapshot."""
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        waiting = set(self._tasks)
+        while waiting:
+            for task in waiting:
+                # More than once: a client that is just connecting may swallow it.
+                task.cancel()
+            _, waiting = await asyncio.wait(waiting, timeout=CANCEL_S)
         for replica in self.replicas:
             try:
                 await replica.save_snapshot()
@@ -216,4 +218,8 @@ async def _forever(job: Callable[[], Awaitable[None]], pause_s: float) -> None:
             await asyncio.sleep(pause_s)
         except ServiceError as error:
             log.warning("background work failed", extra={"why": str(error)})
+            await asyncio.sleep(max(pause_s, FAILED_S))
+        except Exception:
+            # Nobody foresaw it, and without this work decisions would never expire again.
+            log.exception("background work failed")
             await asyncio.sleep(max(pause_s, FAILED_S))
