@@ -27,6 +27,10 @@ TURN_ENTRIES = 256
 REBUILDS = 3
 
 
+class LogTrimmed(LogBroken):
+    """The log no longer holds the events after the fold; a snapshot does."""
+
+
 class Ask(NamedTuple):
     """One instance for which a label is wanted."""
 
@@ -85,10 +89,11 @@ class Replica:
         """Choose a label and record the decision."""
         repeatable = ask.request_id is not None
         nonce = self._nonce(ask.request_id)
-        decision = self.fold.decide(ask.x, nonce, ask.allowed, repeatable=repeatable)
+        fold = self.fold
+        decision = fold.decide(ask.x, nonce, ask.allowed, repeatable=repeatable)
         if not self.takes_feedback:
             return Decided(None, decision, None)
-        answer = await self._decisions.submit((nonce, repeatable, pack_decision(decision)))
+        answer = await self._decisions.submit((fold, nonce, repeatable, pack_decision(decision)))
         return self._settle(nonce, decision, answer)
 
     async def predict_many(self, asks: Sequence[Ask], xs: Rows) -> list[Decided]:
@@ -112,17 +117,18 @@ class Replica:
     async def _predict_some(self, asks: Sequence[Ask], xs: Rows) -> list[Decided]:
         nonces = [self._nonce(ask.request_id) for ask in asks]
         repeatable = [ask.request_id is not None for ask in asks]
+        fold = self.fold
         if all(ask.allowed is None for ask in asks):
-            decisions = self.fold.decide_many(xs, nonces, repeatable)
+            decisions = fold.decide_many(xs, nonces, repeatable)
         else:
             decisions = [
-                self.fold.decide(ask.x, nonce, ask.allowed, repeatable=again)
+                fold.decide(ask.x, nonce, ask.allowed, repeatable=again)
                 for ask, nonce, again in zip(asks, nonces, repeatable, strict=True)
             ]
         if not self.takes_feedback:
             return [Decided(None, decision, None) for decision in decisions]
         items = [
-            (nonce, again, pack_decision(decision))
+            (fold, nonce, again, pack_decision(decision))
             for nonce, again, decision in zip(nonces, repeatable, decisions, strict=True)
         ]
         answers = await self._record(items)
@@ -131,10 +137,22 @@ class Replica:
             for nonce, decision, answer in zip(nonces, decisions, answers, strict=True)
         ]
 
-    async def _record(self, items: Sequence[tuple[bytes, bool, bytes]]) -> list[Recorded]:
-        answers, seq = await self._store.decide(self.address, items)
+    async def _record(self, items: Sequence[tuple[Fold, bytes, bool, bytes]]) -> list[Recorded]:
+        fold = self.fold
+        rows = [(nonce, repeatable, record) for _, nonce, repeatable, record in items]
+        try:
+            if any(made_by is not fold for made_by, _, _, _ in items):
+                raise LogBroken("a fold that was given up made the decisions")
+            answers, seq = await self._store.decide(self.address, rows, fold.seq, fold.chain)
+        except LogBroken as error:
+            await self.catch_up()
+            raise Unavailable("the log was found to be another one: try again") from error
         if seq > self.fold.seq:
             self.fresh_at_s = 0.0
+        if any(a.old and unpack_decision(a.old).seq > self.fold.seq for a in answers):
+            # Another worker that had folded further made this decision, with a label maybe
+            # that is not known here yet.
+            await self.catch_up()
         return answers
 
     def _settle(self, nonce: bytes, decision: Decision, answer: Recorded) -> Decided:
@@ -222,9 +240,10 @@ class Replica:
         async with self._catching_up:
             try:
                 await self._fold_to_head(self.fold)
-            except LogBroken:
-                self.rewinds += 1
+            except LogBroken as error:
                 await self.recover()
+                # A copy that slept while the log was trimmed past it has lost nothing.
+                self.rewinds += not isinstance(error, LogTrimmed)
             self.fresh_at_s = time.monotonic()
 
     async def recover(self) -> None:
@@ -256,6 +275,8 @@ class Replica:
                 if (seq, chain) != (asked_seq, asked_chain):
                     raise LogBroken(f"the log ends at event {seq}, the fold at {asked_seq}")
                 return
+            if entries[0].seq > asked_seq + 1:
+                raise LogTrimmed(f"the log begins at event {entries[0].seq}")
             for start in range(0, len(entries), TURN_ENTRIES):
                 _follow(fold, entries[start : start + TURN_ENTRIES])
                 await asyncio.sleep(0)

@@ -254,20 +254,26 @@ class Store:
 
     # -- rounds ---------------------------------------------------------------------------
     async def decide(
-        self, address: Address, items: Sequence[tuple[bytes, bool, bytes]]
+        self, address: Address, items: Sequence[tuple[bytes, bool, bytes]], seq: int, chain: str
     ) -> tuple[list[Recorded], int]:
-        """Record (nonce, repeatable, record) each; return the answers and the log's seq."""
+        """Record (nonce, repeatable, record) each; return the answers and the log's seq.
+
+        `seq` and `chain` say what the decisions were made with; LogBroken if the log has not.
+        """
         argv: list[Any] = [
             address.uid,
             address.max_pending,
             address.window_ms,
             address.bucket_ms,
+            seq,
+            chain,
             len(items),
         ]
         for nonce, repeatable, record in items:
             argv += [nonce, b"1" if repeatable else b"0", record]
-        keys = [address.part("meta"), address.part("pending"), address.part("due"), address.done]
-        reply = await self._run(scripts.DECIDE, keys, argv)
+        reply = await self._run(scripts.DECIDE, _log_keys(address), argv)
+        if reply[0] == b"foreign":
+            raise LogBroken(f"the log at event {seq} is not the one that was decided with")
         now_ms = int(reply[1])
         answers = [
             Recorded(now_ms, None, False)

@@ -1,10 +1,20 @@
 #!lua
--- Record decisions. Refused above maxmemory: new decisions wait, feedback goes on.
--- KEYS: meta, pending, due, done   ARGV: uid, cap, window, width, after, limit, n, n x (nonce, repeatable, record)
-local meta, pending, due, done = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- Record decisions. Refused above maxmemory: new decisions wait, feedback goes on. Refused too
+-- unless the fold that made them, seq and chain, lies on this log: if Redis lost events that the
+-- fold has, no propensity of the lost history may be recorded in this one.
+-- KEYS: meta, pending, due, log, done
+-- ARGV: uid, cap, window, width, seq, chain, n, n x (nonce, repeatable, record)
+local meta, pending, due, log, done = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local width = tonumber(ARGV[4])
 local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain')
 if head[1] ~= ARGV[1] then return {'gone'} end
+if ARGV[5] == head[2] then
+  if ARGV[6] ~= head[3] then return {'foreign'} end
+elseif ARGV[5] ~= '0' then
+  local id = ARGV[5] .. '-0'
+  local entry = redis.call('XRANGE', log, id, id)[1]
+  if not entry or entry[2][4] ~= ARGV[6] then return {'foreign'} end
+end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local stamp = struct.pack('>I8', now)
@@ -14,8 +24,8 @@ local deadline = string.format('%.0f', now + tonumber(ARGV[3]))
 local waiting = redis.call('HLEN', pending)
 local replies = {}
 local new = 0
-for i = 1, tonumber(ARGV[5]) do
-  local at = 6 + (i - 1) * 3
+for i = 1, tonumber(ARGV[7]) do
+  local at = 8 + (i - 1) * 3
   local nonce, repeatable, record = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local old = false
   if repeatable == '1' then

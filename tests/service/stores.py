@@ -1,0 +1,107 @@
+"""Models in a real store, for tests of what works on them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+
+from service.events import Decision, Example, first_chain, pack_decision, pack_example
+from service.features import Row
+from service.fold import Fold
+from service.host import initial_fields
+from service.ids import NO_FINGERPRINT
+from service.replica import Ask, Decided, Replica
+from service.spec import ModelSpec
+from service.store import Address, Store, connect
+
+SECRET = bytes(range(32))
+TIMEOUT_S = 5.0
+SPEC: dict[str, Any] = {
+    "name": "m",
+    "learner": {"kind": "banditron", "gamma": 0.5},
+    "labels": ["a", "b", "c"],
+    "features": {"type": "dense", "size": 2},
+    "scaling": "standard",
+    "window_s": 600.0,
+    "seed": 5,
+}
+#: A learner that takes full labels.
+LABELLED: dict[str, Any] = {"learner": {"kind": "perceptron"}}
+
+
+@asynccontextmanager
+async def opened(url: str, timeout_s: float = TIMEOUT_S) -> AsyncIterator[Store]:
+    """Yield a store, closed afterwards."""
+    store = Store(connect(url, timeout_s))
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def make(store: Store, **changes: Any) -> Address:
+    """Create a model under a name of its own; return its address."""
+    spec = ModelSpec.model_validate(SPEC | changes)
+    key, uid = f"test/{secrets.token_hex(6)}", secrets.token_hex(8)
+    assert await store.create(key, spec, initial_fields(Fold(spec, uid)) | {"uid": uid}) is None
+    return Address.of(key, uid, spec)
+
+
+async def replica_of(store: Store, address: Address) -> Replica:
+    """Return a worker's copy of the model, folded to the head of its log."""
+    replica = Replica(store, address.key, await store.meta(address.key), SECRET)
+    await replica.recover()
+    return replica
+
+
+def nonce(number: int) -> bytes:
+    """Return the nonce with this number."""
+    return number.to_bytes(12, "big")
+
+
+def record(label: int = 0, seq: int = 0, fingerprint: bytes = NO_FINGERPRINT) -> bytes:
+    """Return the record of some decision."""
+    x = np.array([0.5, -1.0], dtype="<f4")
+    return pack_decision(Decision(label, 0, 0.5, seq, fingerprint, x))
+
+
+def example(label: int = 0) -> bytes:
+    """Return the record of some example."""
+    return pack_example(Example(label, np.array([0.5, -1.0], dtype="<f4")))
+
+
+def row(number: int) -> Row:
+    """Return some instance."""
+    return np.array([np.cos(number), np.sin(2 * number)], dtype="<f4")
+
+
+async def play(replica: Replica, rounds: int, first: int = 0) -> list[Decided]:
+    """Play rounds on a replica: a decision, and a click on label a."""
+    played = []
+    for number in range(first, first + rounds):
+        decided = await replica.predict(Ask(row(number), f"round-{number}", None))
+        assert decided.decision_id is not None
+        await replica.feedback(decided.decision_id, int(decided.decision.label == 0))
+        played.append(decided)
+    return played
+
+
+async def lose_tail(store: Store, address: Address, last: int) -> None:
+    """Make the store forget every event after `last`, as a lost tail of its file would."""
+    log, client = address.part("log"), raw_client(store)
+    kept = await client.xrange(log, "-", f"{last}-0")
+    await client.delete(log)
+    chain = first_chain(address.uid)
+    for entry_id, fields in kept:
+        await client.xadd(log, fields, id=entry_id)
+        chain = fields[b"h"].decode()
+    await client.hset(address.part("meta"), mapping={"seq": last, "chain": chain})
+
+
+def raw_client(store: Store) -> Any:
+    """Return the store's client for what only a test does; its types fit text, not bytes."""
+    return store.client

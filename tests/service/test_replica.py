@@ -1,0 +1,332 @@
+"""One worker's copy of a model: it equals the fold, whatever the store lost meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import msgspec
+import pytest
+
+from service.errors import Conflict, NotFound, Unavailable
+from service.events import Example, LabelChange
+from service.replica import Ask, Decided, Replica
+from service.store import Address, ModelGone, Store
+from tests.service.stores import (
+    LABELLED,
+    SECRET,
+    lose_tail,
+    make,
+    nonce,
+    opened,
+    play,
+    raw_client,
+    replica_of,
+    row,
+)
+
+
+def some_example(label: int) -> Example:
+    """Return an example with this label."""
+    return Example(label, row(1))
+
+
+async def fold_again(store: Store, address: Address) -> bytes:
+    """Return the state that a fresh copy gets from the log alone."""
+    fresh = Replica(store, address.key, await store.meta(address.key), SECRET)
+    await fresh._fold_to_head(fresh.fold)
+    return fresh.fold.encode()
+
+
+async def test_two_copies_are_equal_bytes(store_url: str) -> None:
+    """Two workers that serve one model in turns end with the same bytes, and so does a third."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        one, two = await replica_of(store, address), await replica_of(store, address)
+        for number in range(20):
+            await play((one, two)[number % 2], 1, number)
+        await one.catch_up()
+        await two.catch_up()
+        assert one.fold.seq == two.fold.seq == 20
+        assert one.fold.encode() == two.fold.encode() == await fold_again(store, address)
+        assert one.rewinds == two.rewinds == 0
+
+
+async def test_reads_its_own_writes(store_url: str) -> None:
+    """After an acknowledged feedback the same worker decides with it, others' events included."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        one, two = await replica_of(store, address), await replica_of(store, address)
+        await play(one, 3)
+        await play(two, 1, 10)
+        assert two.fold.seq == 4
+        assert two.fold.encode() == await fold_again(store, address)
+
+
+async def test_an_acknowledged_example_is_folded(store_url: str) -> None:
+    """After an acknowledged example the worker has learned it; told again it changes nothing."""
+    async with opened(store_url) as store:
+        replica = await replica_of(store, await make(store, **LABELLED))
+        example = some_example(1)
+        verdict = await replica.learn(example, "e1")
+        assert (verdict.status, verdict.seq, replica.fold.seq) == ("applied", 1, 1)
+        again = await replica.learn(example, "e1")
+        assert (again.status, again.seq, replica.fold.seq) == ("duplicate", 1, 1)
+        other = await replica.learn(some_example(2), "e1")
+        assert (other.status, replica.fold.seq) == ("conflict", 1)
+
+
+async def test_a_lost_tail_rewinds(store_url: str) -> None:
+    """Where the store lost acknowledged events, the copy rewinds, counts it, and goes on."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        one, two = await replica_of(store, address), await replica_of(store, address)
+        await play(one, 10)
+        await two.catch_up()
+        await lose_tail(store, address, 6)
+        await one.catch_up()
+        assert one.fold.seq == 6
+        await play(one, 3, 20)
+        await two.catch_up()
+        assert one.rewinds == two.rewinds == 1
+        assert one.fold.encode() == two.fold.encode() == await fold_again(store, address)
+
+
+async def test_reissued_seqs_are_noticed(store_url: str) -> None:
+    """A copy that folded lost events sees it although the new log is longer than the old one."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        old, new = await replica_of(store, address), await replica_of(store, address)
+        await play(old, 5)
+        await lose_tail(store, address, 2)
+        await new.catch_up()
+        await play(new, 9, 30)
+        assert new.fold.seq > old.fold.seq
+        await old.catch_up()
+        assert (old.rewinds, new.rewinds) == (1, 0)
+        assert old.fold.encode() == new.fold.encode()
+
+
+async def test_no_decision_of_a_lost_history_is_recorded(store_url: str) -> None:
+    """A decision made with events that were lost is refused: its propensity would be a lie."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        old, new = await replica_of(store, address), await replica_of(store, address)
+        await play(old, 5)
+        await lose_tail(store, address, 2)
+        await new.catch_up()
+        await play(new, 9, 30)
+        pending = await store.pending(address.key)
+        with pytest.raises(Unavailable, match="another one"):
+            await old.predict(Ask(row(1), None, None))
+        assert await store.pending(address.key) == pending
+        decided = await old.predict(Ask(row(1), "again", None))
+        assert decided.decision.seq == old.fold.seq == new.fold.seq
+
+
+async def test_no_decision_of_a_given_up_fold_is_recorded(store_url: str) -> None:
+    """A decision that waits while the copy rewinds is refused too."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        replica, other = await replica_of(store, address), await replica_of(store, address)
+        waiting = asyncio.create_task(replica.predict(Ask(row(2), None, None)))
+        await asyncio.sleep(0)
+        replica.fold = other.fold
+        with pytest.raises(Unavailable, match="another one"):
+            await waiting
+        assert await store.pending(address.key) == 0
+
+
+async def add_label(store: Store, address: Address) -> None:
+    """Add a label that every decision among `allowed` of it has to choose."""
+    meta = await store.meta(address.key)
+    change = msgspec.json.encode(LabelChange(["new"], []))
+    guard = ("labels", meta.labels, "changed")
+    assert await store.append(address, "a", nonce(99), change, guard) is not None
+
+
+async def test_a_retry_elsewhere_knows_the_new_label(store_url: str) -> None:
+    """A repeated request is answered by a worker that has not yet heard of the label chosen."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        ahead, behind = await replica_of(store, address), await replica_of(store, address)
+        await add_label(store, address)
+        await ahead.catch_up()
+        code = ahead.fold.codes["new"]
+        # Some of these requests get the new label.
+        asks = [Ask(row(i), f"r{i}", None) for i in range(30)]
+        first = [await ahead.predict(ask) for ask in asks]
+        assert any(decided.decision.label == code for decided in first)
+        again = [await behind.predict(ask) for ask in asks]
+        assert [told(d) for d in again] == [told(d) for d in first]
+        assert behind.fold.labels[code] == "new"
+
+
+def told(decided: Decided) -> tuple[str | None, int, int, float, int | None]:
+    """Return what a client is told of a decision."""
+    made = decided.decision
+    return decided.decision_id, made.label, made.greedy, made.propensity, decided.issued_ms
+
+
+async def test_the_same_request_with_another_instance_is_refused(store_url: str) -> None:
+    """A request id names one question; another one under it is a conflict, not an answer."""
+    async with opened(store_url) as store:
+        replica = await replica_of(store, await make(store))
+        await replica.predict(Ask(row(1), "r", None))
+        with pytest.raises(Conflict, match="request_id"):
+            await replica.predict(Ask(row(2), "r", None))
+        with pytest.raises(Conflict, match="request_id"):
+            await replica.predict(Ask(row(1), "r", [0, 1]))
+
+
+async def test_forged_ids_are_refused(store_url: str) -> None:
+    """An id that was not signed for this model is not found, alone or in a batch."""
+    async with opened(store_url) as store:
+        one = await replica_of(store, await make(store))
+        two = await replica_of(store, await make(store))
+        foreign = (await two.predict(Ask(row(1), None, None))).decision_id
+        mine = (await one.predict(Ask(row(1), None, None))).decision_id
+        assert foreign is not None
+        assert mine is not None
+        with pytest.raises(NotFound):
+            await one.feedback(foreign, 1)
+        verdicts = await one.feedback_many([(foreign, 1), (mine, 1), ("?", 0)])
+        assert [v.status for v in verdicts] == ["unknown", "applied", "unknown"]
+
+
+async def test_recovers_from_the_newest_snapshot(store_url: str) -> None:
+    """A new copy starts from a snapshot and has the bytes of the whole fold."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        replica = await replica_of(store, address)
+        await play(replica, 6)
+        await replica.save_snapshot()
+        await play(replica, 3, 10)
+        fresh = await replica_of(store, address)
+        assert fresh.snapshot_seq == 6
+        assert fresh.fold.encode() == replica.fold.encode() == await fold_again(store, address)
+
+
+async def two_snapshots(store: Store, address: Address) -> Replica:
+    """Return a copy whose model has snapshots of events 4 and 8, and ends at event 10."""
+    replica = await replica_of(store, address)
+    for first in (0, 4):
+        await play(replica, 4, first)
+        await replica.save_snapshot()
+    await play(replica, 2, 8)
+    return replica
+
+
+@pytest.mark.parametrize("damage", ["blob", "digest", "chain", "seq", "gone"])
+async def test_a_damaged_snapshot_is_passed_over(store_url: str, damage: str) -> None:
+    """Where the newest snapshot is damaged, lost or of another log, the one before serves."""
+    async with opened(store_url) as store:
+        address = await make(store, log_keep=0)
+        replica = await two_snapshots(store, address)
+        if damage == "gone":
+            await raw_client(store).delete(address.part("snap"))
+        else:
+            wrong = {"blob": b"MCS1", "digest": "0" * 64, "chain": "0" * 16, "seq": "7"}[damage]
+            await raw_client(store).hset(address.part("snap"), damage, wrong)
+        fresh = await replica_of(store, address)
+        assert fresh.snapshot_seq == 4
+        assert fresh.fold.encode() == replica.fold.encode()
+
+
+async def test_without_a_usable_state_it_fails_closed(store_url: str) -> None:
+    """Where the log continues no snapshot and does not begin at 1, nothing is served."""
+    async with opened(store_url) as store:
+        address = await make(store, log_keep=0)
+        replica = await two_snapshots(store, address)
+        assert (await store.first_seq(address)) == 5
+        await raw_client(store).delete(address.part("snap"), address.part("snap1"))
+        with pytest.raises(Unavailable, match="not served"):
+            await replica_of(store, address)
+        # The copy that runs has all of it in memory: its next snapshot mends the model.
+        await replica.save_snapshot()
+        fresh = await replica_of(store, address)
+        assert fresh.fold.encode() == replica.fold.encode()
+
+
+async def test_a_tampered_entry_fails_closed(store_url: str) -> None:
+    """A changed byte in the log is never folded."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        await play(await replica_of(store, address), 3)
+        log = address.part("log")
+        entries = await raw_client(store).xrange(log)
+        await raw_client(store).delete(log)
+        for at, (entry_id, fields) in enumerate(entries):
+            body = fields[b"b"].replace(b"f", b"x", 1) if at == 1 else fields[b"b"]
+            await raw_client(store).xadd(log, {"b": body, "h": fields[b"h"]}, id=entry_id)
+        with pytest.raises(Unavailable, match="not served"):
+            await replica_of(store, address)
+
+
+async def test_a_copy_behind_a_trimmed_log_catches_up(store_url: str) -> None:
+    """A copy that slept while the log was trimmed past it recovers, and calls it no rewind."""
+    async with opened(store_url) as store:
+        address = await make(store, log_keep=0)
+        asleep = await replica_of(store, address)
+        awake = await two_snapshots(store, address)
+        await asleep.catch_up()
+        assert asleep.fold.encode() == awake.fold.encode()
+        assert asleep.rewinds == 0
+
+
+async def test_an_older_snapshot_is_not_stored(store_url: str) -> None:
+    """A worker that is behind does not put its older state over a newer one."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        one, two = await replica_of(store, address), await replica_of(store, address)
+        await play(one, 4)
+        await two.catch_up()
+        await play(one, 4, 4)
+        await one.save_snapshot()
+        await two.save_snapshot()
+        assert [s.seq for s in await store.snapshots(address)] == [8]
+        assert two.snapshot_seq == 8
+
+
+async def test_a_snapshot_of_a_lost_history_is_not_stored(store_url: str) -> None:
+    """A worker that folded lost events does not store them; it rewinds instead."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        old, new = await replica_of(store, address), await replica_of(store, address)
+        await play(old, 5)
+        await lose_tail(store, address, 2)
+        await new.catch_up()
+        await play(new, 4, 10)
+        await old.save_snapshot()
+        assert await store.snapshots(address) == []
+        assert old.rewinds == 1
+        assert old.fold.encode() == new.fold.encode()
+
+
+async def test_no_false_rewind_under_load(store_url: str) -> None:
+    """Commits and catching up at the same time are not taken for a lost log."""
+    async with opened(store_url) as store:
+        replica = await replica_of(store, await make(store))
+
+        async def keep_fresh() -> None:
+            for _ in range(60):
+                await replica.catch_up()
+
+        await asyncio.gather(keep_fresh(), *(play(replica, 10, 100 * i) for i in range(12)))
+        await replica.catch_up()
+        assert (replica.rewinds, replica.fold.seq) == (0, 120)
+
+
+async def test_a_deleted_model_is_gone(store_url: str) -> None:
+    """A copy of a deleted model neither decides nor admits; the one made anew knows no old id."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        replica = await replica_of(store, address)
+        decided = await replica.predict(Ask(row(1), None, None))
+        await store.delete(address.key)
+        with pytest.raises(ModelGone):
+            await replica.predict(Ask(row(1), None, None))
+        with pytest.raises(ModelGone):
+            await replica.feedback(cast(str, decided.decision_id), 1)
+        with pytest.raises(ModelGone):
+            await replica.catch_up()
