@@ -1,0 +1,1 @@
+"""Real processes, real kills, and oracles that look at everything afterwards."""
