@@ -41,9 +41,14 @@ def create_app(settings: Settings | None = None) -> Edge:
     metrics = RequestMetrics()
     calls = Calls(host)
     app = _make_app(host)
-    app.include_router(data_router(calls, keys))
-    app.include_router(model_router(Models(host), host, keys))
-    app.include_router(ops_router(host, keys, metrics))
+    app.state.routes = []
+    for router in (
+        data_router(calls, keys),
+        model_router(Models(host), host, keys),
+        ops_router(host, keys, metrics),
+    ):
+        app.include_router(router)
+        app.state.routes += router.routes
     return Edge(app, calls, keys, settings, metrics)
 
 
@@ -125,7 +130,8 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
 
 def _methods_at(request: Request) -> list[str]:
     """Return the methods of every route at this path; Starlette knows those of the first."""
-    routes: list[BaseRoute] = request.app.routes
+    # FastAPI hides an included router's routes, so they are noted when they are included.
+    routes: list[BaseRoute] = [*request.app.routes, *request.app.state.routes]
     methods = {
         method
         for route in routes

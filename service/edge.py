@@ -79,7 +79,7 @@ class Edge:
         hot = None
         if scope["method"] == "POST" and path.startswith(PREFIX):
             model, _, call = path[len(PREFIX) :].partition("/")
-            hot = self._hot.get(call)
+            hot = self._hot.get(call) if model else None
         try:
             if self._active > self._settings.max_requests and path.startswith("/v1/"):
                 raise TooManyRequests(f"{self._settings.max_requests} requests are being answered")

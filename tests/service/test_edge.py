@@ -1,0 +1,324 @@
+"""The edge: limits on bodies and requests, and a shortcut that answers as FastAPI does."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from service.edge import Edge
+from tests.service.apps import (
+    JSON,
+    NDJSON,
+    Answer,
+    Json,
+    call,
+    client_of,
+    create,
+    running_app,
+    spec_of,
+)
+
+LIMIT = 2048
+BATCH_LIMIT = 8192
+
+
+@pytest.fixture
+async def app(valkey_url: str) -> AsyncIterator[Edge]:
+    """Return an application with tight limits."""
+    limits: Json = {
+        "max_body_bytes": LIMIT,
+        "max_batch_body_bytes": BATCH_LIMIT,
+        "max_import_bytes": 2 * BATCH_LIMIT,
+        "max_batch_items": 3,
+        "body_timeout_s": 0.2,
+    }
+    async with running_app(valkey_url, **limits) as app:
+        yield app
+
+
+@pytest.fixture
+async def path(app: Edge) -> str:
+    """Return the path of a model."""
+    async with client_of(app) as client:
+        return await create(client)
+
+
+def error_of(answer: Answer) -> Json:
+    """Return the error in an answer, after checking its form."""
+    assert answer.headers["content-type"] == "application/json"
+    assert int(answer.headers["content-length"]) == len(answer.body)
+    (error,) = json.loads(answer.body).values()
+    assert error.keys() == {"code", "message", "details"}
+    return dict(error)
+
+
+# -- bodies -----------------------------------------------------------------------------------
+CALLS = [
+    ("/predict", JSON, LIMIT),
+    ("/feedback", JSON, LIMIT),
+    ("/learn", JSON, LIMIT),
+    ("/labels", JSON, LIMIT),
+    ("/rates", JSON, LIMIT),
+    ("/predict/batch", JSON, BATCH_LIMIT),
+    ("/feedback/batch", NDJSON, BATCH_LIMIT),
+    ("/learn/batch", NDJSON, BATCH_LIMIT),
+    ("/import", NDJSON, 2 * BATCH_LIMIT),
+]
+
+
+@pytest.mark.parametrize(("suffix", "headers", "limit"), CALLS)
+async def test_a_body_over_its_limit_is_refused(
+    app: Edge, path: str, suffix: str, headers: dict[str, str], limit: int
+) -> None:
+    """413 by the announced length before a byte is read, else by counting what comes."""
+    announced = {**headers, "content-length": str(limit + 1)}
+    answer = await call(app, "POST", path + suffix, [9.0], announced)
+    assert (answer.status, error_of(answer)["code"]) == (413, "too_large")
+    streamed = [b"x" * 1000] * (limit // 1000 + 1)
+    answer = await call(app, "POST", path + suffix, [*streamed, 9.0], headers)
+    assert (answer.status, error_of(answer)["code"]) == (413, "too_large")
+    assert str(limit) in error_of(answer)["message"]
+    answer = await call(app, "POST", path + suffix, [b"x" * limit], headers)
+    assert answer.status in (400, 422)
+
+
+async def test_a_new_model_has_the_limit_of_a_single_call(app: Edge) -> None:
+    """FastAPI's own body goes through the same limit, and is not answered with 400."""
+    for chunks in ([b"x" * (LIMIT + 1)], [b"x" * LIMIT, b"x"]):
+        answer = await call(app, "POST", "/v1/models", chunks, JSON)
+        assert (answer.status, error_of(answer)["code"]) == (413, "too_large")
+
+
+@pytest.mark.parametrize("length", ["1" + "0" * 30, "9" * 5000])
+async def test_an_absurd_length_is_too_large(app: Edge, path: str, length: str) -> None:
+    """A length that Python refuses to read as a number is over the limit all the same."""
+    for suffix in ("/predict", "/learn"):
+        headers = {**JSON, "content-length": length}
+        assert (await call(app, "POST", path + suffix, [b"{}"], headers)).status == 413
+
+
+@pytest.mark.parametrize("suffix", ["/predict", "/learn", "/learn/batch", "/labels"])
+@pytest.mark.parametrize("chunks", [[9.0], [b'{"x":', 9.0]], ids=["nothing", "half"])
+async def test_a_body_that_does_not_come_is_given_up(
+    app: Edge, path: str, suffix: str, chunks: list[bytes | float]
+) -> None:
+    """A client that stops in the middle, or never begins, does not hold a request for ever."""
+    answer = await call(app, "POST", path + suffix, chunks, JSON)
+    assert (answer.status, error_of(answer)["code"]) == (400, "malformed")
+    assert "did not come" in error_of(answer)["message"]
+
+
+@pytest.mark.parametrize("suffix", ["/predict", "/learn"])
+async def test_a_body_that_drips_is_given_up(app: Edge, path: str, suffix: str) -> None:
+    """The time is for the whole body: a byte now and then does not buy more."""
+    chunks: list[bytes | float] = [b" ", 0.05] * 40
+    answer = await call(app, "POST", path + suffix, chunks, JSON)
+    assert (answer.status, error_of(answer)["code"]) == (400, "malformed")
+
+
+async def test_an_import_may_take_long(app: Edge) -> None:
+    """An import is a stream: only a pause in it is too long."""
+    lines = json.dumps({"format": "0"}).encode()
+    chunks: list[bytes | float] = [part for b in lines for part in (bytes([b]), 0.02)]
+    target = f"/v1/models/{spec_of()['name']}/import"
+    answer = await call(app, "POST", target, chunks[:-1], NDJSON)
+    assert answer.status == 422
+    answer = await call(app, "POST", target, [b"{", 9.0], NDJSON)
+    assert answer.status == 400
+
+
+@pytest.mark.parametrize("suffix", ["/predict", "/learn", "/labels", "/import"])
+async def test_a_client_that_goes_away_is_no_fault(
+    app: Edge, path: str, suffix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Half a body and a closed connection: nothing is done, logged or counted as a 500."""
+    headers = NDJSON if suffix == "/import" else JSON
+    await call(app, "POST", path + suffix, [b'{"x":[1,', 0.0], headers)
+    assert not caplog.records
+    text = (await call(app, "GET", "/metrics")).body.decode()
+    assert 'status="499"' in text
+    assert 'status="500"' not in text
+
+
+# -- content types ----------------------------------------------------------------------------
+@pytest.mark.parametrize(("suffix", "headers", "_limit"), CALLS)
+async def test_other_content_types_are_refused(
+    app: Edge, path: str, suffix: str, headers: dict[str, str], _limit: int
+) -> None:
+    """415 for none, for a form, for text: what a page of another site could send unasked."""
+    for kind in (None, "text/plain", "application/x-www-form-urlencoded", "json"):
+        sent: dict[str, str] = {} if kind is None else {"content-type": kind}
+        answer = await call(app, "POST", path + suffix, [b"{}"], sent)
+        assert (answer.status, error_of(answer)["code"]) == (415, "unsupported_media_type")
+    kind = headers["content-type"].upper() + "; charset=utf-8"
+    answer = await call(app, "POST", path + suffix, [b"[]"], {"content-type": kind})
+    assert answer.status == 422
+
+
+# -- too many ---------------------------------------------------------------------------------
+async def test_too_many_requests_are_turned_away(valkey_url: str) -> None:
+    """Beyond max_requests 429 with Retry-After, for every call but the operators'."""
+    async with running_app(valkey_url, max_requests=2) as app:
+        async with client_of(app) as client:
+            path = await create(client)
+        slow = [
+            asyncio.create_task(call(app, "POST", path + "/predict", [b'{"x":', 9.0], JSON))
+            for _ in range(2)
+        ]
+        await asyncio.sleep(0.05)
+        for suffix in ("/predict", "/learn"):
+            answer = await call(app, "POST", path + suffix, [b"{}"], JSON)
+            assert (answer.status, error_of(answer)["code"]) == (429, "too_many_requests")
+            assert answer.headers["retry-after"] == "1"
+        assert (await call(app, "GET", "/livez")).status == 200
+        for task in slow:
+            task.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+        assert (await call(app, "POST", path + "/predict", [b"{}"], JSON)).status == 422
+
+
+async def test_a_batch_has_a_limit_of_items(app: Edge, path: str) -> None:
+    """One item more than allowed is 413, in both forms, and nothing of it is done."""
+    items = [{"x": [1, 2, 3]}] * 4
+    forms = [
+        (json.dumps({"items": items}), JSON),
+        ("\n".join(map(json.dumps, items)), NDJSON),
+    ]
+    for body, headers in forms:
+        answer = await call(app, "POST", path + "/predict/batch", [body.encode()], headers)
+        assert answer.status == 413
+        assert error_of(answer)["message"] == "items: expected at most 3, got 4"
+    model = json.loads((await call(app, "GET", path)).body)
+    assert model["counters"]["decisions"] == 0
+
+
+# -- paths and methods ------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "nowhere",
+    [
+        "/",
+        "/v1",
+        "/v1/models/",
+        "/v1/models/m/predict/",
+        "/v1/models/m/x",
+        "/v2/models",
+        "/v1/models/a/b/predict",
+        "/v1/models//predict",
+    ],
+)
+async def test_a_path_that_is_not_there_is_404(app: Edge, nowhere: str) -> None:
+    """404 in the one form of errors; nothing is redirected, a body would be lost on the way."""
+    for method in ("GET", "POST"):
+        answer = await call(app, method, nowhere, [b"{}"], JSON)
+        assert (answer.status, error_of(answer)["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("PUT", "/v1/models", "GET, POST"),
+        ("POST", "/v1/models/m", "DELETE, GET"),
+        ("GET", "/v1/models/m/predict", "POST"),
+        ("HEAD", "/v1/models/m/log", "GET"),
+        ("OPTIONS", "/v1/models/m/feedback", "POST"),
+        ("BREW", "/livez", "GET"),
+    ],
+)
+async def test_another_method_is_405(app: Edge, method: str, path: str, allow: str) -> None:
+    """405 names every method that the path takes."""
+    answer = await call(app, method, path)
+    assert (answer.status, error_of(answer)["code"]) == (405, "method_not_allowed")
+    assert answer.headers["allow"] == allow
+
+
+async def test_metrics_do_not_grow_with_what_clients_invent(app: Edge) -> None:
+    """Unknown methods and paths share one label each: nobody fills the memory with names."""
+    for i in range(20):
+        await call(app, f"BREW{i}", f"/pot/{i}")
+    text = (await call(app, "GET", "/metrics")).body.decode()
+    assert "BREW" not in text
+    assert "/pot" not in text
+    assert 'misclick_requests_total{method="other",route="unmatched",status="404"} 20.0' in text
+
+
+# -- faults -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("suffix", ["/predict", "/learn"])
+async def test_a_fault_is_a_500_that_says_nothing(
+    app: Edge,
+    path: str,
+    suffix: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What nobody foresaw is logged with its trace, and the client learns no detail of it."""
+
+    async def fail(*_: Any) -> None:
+        raise RuntimeError("inner workings")
+
+    monkeypatch.setattr("service.host.Host.use", fail)
+    body = b'{"x":[1,2,3],"label":"a"}' if suffix == "/learn" else b'{"x":[1,2,3]}'
+    answer = await call(app, "POST", path + suffix, [body], JSON)
+    assert (answer.status, error_of(answer)["code"]) == (500, "internal")
+    assert b"inner" not in answer.body
+    assert "inner workings" in caplog.text
+
+
+# -- the shortcut -----------------------------------------------------------------------------
+INSTANCE: Json = {"x": [1, 2, 3], "request_id": "r1", "allowed": ["a", "b"], "min_seq": 0}
+BODIES = [
+    json.dumps(INSTANCE).encode(),
+    b'{"x":[1,2,3],"request_id":"r2"}',
+    b' {"request_id":"r3", "x":[-1e6,1e6,0.5]}\n',
+    b'{"x":[1,2]}',
+    b'{"x":[1,2,NaN]}',
+    b'{"x":[1,2,1e999]}',
+    b'{"x":[1,2,1e7]}',
+    b'{"x":{"a":1}}',
+    b'{"x":[1,2,3],"allowed":["z"]}',
+    b'{"x":[1,2,3],"allowed":[]}',
+    b'{"x":[1,2,3],"min_seq":99}',
+    b'{"x":[1,2,3],"y":1}',
+    b'{"x":"\\ud800"}',
+    b"[]",
+    b"",
+    b"\xff",
+    b"[" * 1000,
+]
+
+
+@pytest.mark.parametrize("target", ["own", "other"])
+@pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
+async def test_predict_answers_as_its_route_does(
+    app: Edge, path: str, body: bytes, target: str
+) -> None:
+    """The shortcut and the plain FastAPI route give the same answer to the same body."""
+    where = (path if target == "own" else "/v1/models/t-none") + "/predict"
+    for headers in (JSON, {}, {"content-type": "application/json;charset=utf-8"}):
+        short = await call(app, "POST", where, [body], headers)
+        plain = await call(app._app, "POST", where, [body], headers)
+        assert short == plain
+
+
+async def test_feedback_answers_as_its_route_does(app: Edge, path: str) -> None:
+    """First, repeated, contradicted, forged and broken feedback, through both ways."""
+    for first, second in ((app, app._app), (app._app, app)):
+        made = await call(app, "POST", path + "/predict", [b'{"x":[1,2,3]}'], JSON)
+        decision = json.loads(made.body)["decision_id"]
+        bodies = [
+            json.dumps({"decision_id": decision, "feedback": 1}).encode(),
+            json.dumps({"decision_id": decision, "feedback": 0}).encode(),
+            json.dumps({"decision_id": decision[::-1], "feedback": 1}).encode(),
+            json.dumps({"decision_id": decision, "feedback": True}).encode(),
+            json.dumps({"decision_id": decision}).encode(),
+            b"{",
+        ]
+        answers = [
+            [await call(way, "POST", path + "/feedback", [body], JSON) for body in bodies]
+            for way in (first, second)
+        ]
+        assert [answer.status for answer in answers[0]] == [200, 409, 404, 422, 422, 400]
+        assert json.loads(answers[0][0].body)["status"] == "applied"
+        assert json.loads(answers[1][0].body)["status"] == "duplicate"
+        assert answers[0][1:] == answers[1][1:]
