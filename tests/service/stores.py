@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from service.events import Decision, Example, first_chain, pack_decision, pack_example
+from service.events import (
+    Decision,
+    Entry,
+    Example,
+    chain_after,
+    first_chain,
+    pack_decision,
+    pack_example,
+)
 from service.features import Row
 from service.fold import Fold
 from service.host import initial_fields
@@ -105,3 +113,48 @@ async def lose_tail(store: Store, address: Address, last: int) -> None:
 def raw_client(store: Store) -> Any:
     """Return the store's client for what only a test does; its types fit text, not bytes."""
     return store.client
+
+
+async def decide(store: Store, address: Address, *numbers: int) -> list[int]:
+    """Record a decision under each number's nonce; return the issue times."""
+    items = [(nonce(number), True, record()) for number in numbers]
+    answers, _ = await store.decide(address, items, 0, first_chain(address.uid))
+    assert all(answer.old is None and not answer.full for answer in answers)
+    return [answer.now_ms for answer in answers]
+
+
+async def admit(
+    store: Store, address: Address, number: int, issued_ms: int, bit: int
+) -> tuple[str, int | None, int | None]:
+    """Admit one feedback; return its verdict."""
+    (verdict,), _ = await store.admit(address, [(nonce(number), issued_ms, bit)], 0)
+    return verdict.status, verdict.seq, verdict.feedback
+
+
+async def whole_log(store: Store, address: Address) -> list[Entry]:
+    """Return every entry, after checking that seqs are dense and the chain holds."""
+    after, chain, entries = 0, first_chain(address.uid), list[Entry]()
+    while True:
+        seq, head, some = await store.read(address, after)
+        if not some:
+            assert (seq, head) == (after, chain)
+            return entries
+        for entry in some:
+            assert entry.seq == after + 1
+            assert chain_after(chain, entry.body) == entry.chain
+            after, chain = entry.seq, entry.chain
+        entries += some
+
+
+async def counters(store: Store, address: Address) -> dict[str, int]:
+    """Return the counters that are not 0, with the pending decisions."""
+    meta = await store.meta(address.key)
+    pending = await store.pending(address.key)
+    found = {name: count for name, count in meta.counters.items() if count}
+    return found | ({"pending": pending} if pending else {})
+
+
+async def learn(store: Store, address: Address, first: int, count: int) -> None:
+    """Log examples; their number is their seq."""
+    items = [(nonce(number), example()) for number in range(first, first + count)]
+    await store.learn(address, items, 0)

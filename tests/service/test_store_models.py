@@ -1,0 +1,184 @@
+"""Snapshots, trimming, and how models come and go, on both stores."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from service.errors import LogBroken, NotFound
+from service.store import (
+    READ_ENTRIES,
+    Address,
+    ModelGone,
+    Snapshot,
+    Store,
+)
+from tests.service.stores import (
+    admit,
+    counters,
+    decide,
+    example,
+    learn,
+    make,
+    nonce,
+    opened,
+    raw_client,
+    record,
+    whole_log,
+)
+
+#: The shortest window that a spec may have.
+BRIEF_S = 0.1
+
+
+# -- reading and snapshots --------------------------------------------------------------------
+async def snapshot_at(store: Store, address: Address, seq: int) -> bool:
+    """Store some state as the one after event `seq`."""
+    _, _, entries = await store.read(address, seq - 1)
+    return await store.save_snapshot(
+        address, Snapshot(seq, entries[0].chain, f"digest{seq}", b"state%d" % seq)
+    )
+
+
+async def test_reads_in_bounded_parts(store_url: str) -> None:
+    """One read takes a bounded part of the log, from right after what is known."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        await learn(store, address, 1, READ_ENTRIES + 5)
+        seq, _, entries = await store.read(address, 3)
+        assert (seq, len(entries), entries[0].seq) == (READ_ENTRIES + 5, READ_ENTRIES, 4)
+        assert len(await whole_log(store, address)) == READ_ENTRIES + 5
+        _, entries = await store.admit(address, [(nonce(0), 0, 1)], READ_ENTRIES)
+        assert [entry.seq for entry in entries] == list(range(READ_ENTRIES + 1, READ_ENTRIES + 6))
+
+
+async def test_snapshots_only_go_forward(store_url: str) -> None:
+    """A snapshot is stored if it is newer and of this log; the one before is kept."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        await learn(store, address, 1, 9)
+        assert await snapshot_at(store, address, 4)
+        assert await snapshot_at(store, address, 9)
+        assert not await snapshot_at(store, address, 6)
+        assert not await snapshot_at(store, address, 9)
+        assert [(s.seq, s.blob) for s in await store.snapshots(address)] == [
+            (9, b"state9"),
+            (4, b"state4"),
+        ]
+        assert await store.snapshot_seq(address.key) == 9
+        await learn(store, address, 10, 2)
+        for seq in (10, 11, 12):
+            with pytest.raises(LogBroken):
+                await store.save_snapshot(address, Snapshot(seq, "0" * 16, "", b""))
+        assert await store.snapshot_seq(address.key) == 9
+
+
+@pytest.mark.parametrize(("keep", "first"), [(0, 5), (3, 5), (8, 3), (100, 1)])
+async def test_trimming_keeps_what_is_needed(store_url: str, keep: int, first: int) -> None:
+    """The log keeps all after the previous snapshot, and what the spec asks for beyond it."""
+    async with opened(store_url) as store:
+        address = await make(store, log_keep=keep)
+        assert await store.first_seq(address) is None
+        await learn(store, address, 1, 10)
+        await snapshot_at(store, address, 4)
+        # Nothing precedes the first snapshot, so nothing may go: it might be lost.
+        assert await store.first_seq(address) == 1
+        await snapshot_at(store, address, 9)
+        assert await store.first_seq(address) == first
+
+
+# -- models -----------------------------------------------------------------------------------
+async def test_another_incarnation_is_gone(store_url: str) -> None:
+    """Whoever still serves a deleted model changes nothing in its successor."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        stranger = dataclasses.replace(address, uid="f" * 16)
+        calls: list[Any] = [
+            store.decide(stranger, [(nonce(1), False, record())], 0, ""),
+            store.admit(stranger, [(nonce(1), 0, 1)], 0),
+            store.learn(stranger, [(nonce(1), example())], 0),
+            store.expire_due(stranger),
+            store.append(stranger, "r", nonce(1), b"{}", ("rates", "", "x")),
+            store.read(stranger, 0),
+            store.save_snapshot(stranger, Snapshot(1, "", "", b"")),
+        ]
+        for call in calls:
+            with pytest.raises(ModelGone):
+                await call
+        assert await counters(store, address) == {}
+        assert await whole_log(store, address) == []
+
+
+async def test_creating_twice_changes_nothing(store_url: str) -> None:
+    """The second of two creations gets the spec of the first, and its log stays."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        await learn(store, address, 1, 1)
+        meta = await store.meta(address.key)
+        other = meta.spec.model_copy(update={"seed": 99})
+        there = await store.create(address.key, other, {"uid": "other", "seq": "0"})
+        assert there == meta.spec
+        assert await store.meta(address.key) == meta
+        assert len(await whole_log(store, address)) == 1
+
+
+async def test_deleting_leaves_only_what_times_out(store_url: str) -> None:
+    """After a deletion nothing of the model is left but tombstones with their time to live."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        (issued, _) = await decide(store, address, 1, 2)
+        await admit(store, address, 1, issued, 1)
+        assert address.key in await store.list_keys()
+        assert await store.delete(address.key)
+        assert not await store.delete(address.key)
+        assert address.key not in await store.list_keys()
+        with pytest.raises(NotFound):
+            await store.meta(address.key)
+        client = raw_client(store)
+        left = await client.keys(f"mc:{{{address.key}}}:*")
+        assert all([await client.ttl(key) > 0 for key in left])
+
+
+async def test_an_import_appears_whole(store_url: str) -> None:
+    """Until it is finished an import is no model; only who began it can go on with it."""
+    async with opened(store_url) as store:
+        source = await make(store)
+        await learn(store, source, 1, 5)
+        entries = await whole_log(store, source)
+        key, spec = f"{source.key}x", (await store.meta(source.key)).spec
+        fields = {"importing": "t1", "format": "1", "seq": "0", "chain": "", "labels": "[]"}
+        assert await store.create(key, spec, fields) is None
+        await store.import_entries(key, "t1", entries[:3])
+        with pytest.raises(NotFound):
+            await store.meta(key)
+        last = Snapshot(5, entries[-1].chain, "digest", b"state")
+        for call in (
+            store.import_entries(key, "t2", entries[3:]),
+            store.finish_import(key, "t2", source.uid, "[]", last),
+        ):
+            with pytest.raises(ModelGone):
+                await call
+        await store.abandon_import(key, "t2")
+        await store.import_entries(key, "t1", entries[3:])
+        await store.finish_import(key, "t1", source.uid, "[]", last)
+        imported = Address.of(key, source.uid, spec)
+        assert await whole_log(store, imported) == entries
+        assert await store.snapshots(imported) == [last]
+        # It is a model now: abandoning it comes too late.
+        await store.abandon_import(key, "t1")
+        assert (await store.meta(key)).seq == 5
+
+
+async def test_an_abandoned_import_leaves_nothing(store_url: str) -> None:
+    """What a failed import had stored is gone, and its name is free."""
+    async with opened(store_url) as store:
+        source = await make(store)
+        await learn(store, source, 1, 2)
+        key, spec = f"{source.key}y", (await store.meta(source.key)).spec
+        assert await store.create(key, spec, {"importing": "t", "seq": "0"}) is None
+        await store.import_entries(key, "t", await whole_log(store, source))
+        await store.abandon_import(key, "t")
+        assert key not in await store.list_keys()
+        assert await raw_client(store).keys(f"mc:{{{key}}}:*") == []
