@@ -14,6 +14,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 import numpy as np
+import uvloop
 
 #: A run that takes longer is given up.
 TIMEOUT_S = 300.0
@@ -52,7 +53,7 @@ def http_request(url: str, path: str, body: bytes) -> bytes:
 
 def run_load(url: str, requests: Sequence[bytes], connections: int) -> Load:
     """Send every request once over so many connections; return what was measured."""
-    return asyncio.run(_run(url, requests, connections))
+    return uvloop.run(_run(url, requests, connections))
 
 
 async def _run(url: str, requests: Sequence[bytes], connections: int) -> Load:

@@ -289,7 +289,8 @@ class Store:
         self, address: Address, items: Sequence[tuple[bytes, int, int]], after: int
     ) -> tuple[list[Verdict], list[Entry]]:
         """Admit (nonce, issued_ms, feedback) each; return verdicts and the log after `after`."""
-        argv: list[Any] = [address.uid, address.bucket_ms, after, READ_ENTRIES, len(items)]
+        argv: list[Any] = [address.uid, address.bucket_ms, address.window_ms]
+        argv += [after, READ_ENTRIES, len(items)]
         for item in items:
             argv += item
         reply = await self._run(scripts.ADMIT, _log_keys(address), argv)

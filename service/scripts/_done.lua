@@ -1,7 +1,9 @@
 -- Tombstones: what became of each decision, in buckets by issue time. A bucket is as wide as
 -- the decision window at least, and lives until one width after the last deadline in it.
--- The includer has set: done (key prefix, same hash tag), width (ms), now, stamp.
+-- The includer has set: done (key prefix, same hash tag), width (ms), now.
+-- Tombstones are kept here until `write_tombstones`: one write a bucket, whatever the batch.
 local HEAD_BYTES = 36
+local buried, graves = {}, {}
 
 local function bucket_of(issued)
   return math.floor(issued / width)
@@ -13,16 +15,30 @@ end
 
 local function bury(issued, nonce, outcome, at_seq, record)
   local bucket = bucket_of(issued)
-  local key = bucket_key(bucket)
-  redis.call('HSET', key, nonce, outcome .. struct.pack('>I8', at_seq) .. string.sub(record, 1, HEAD_BYTES))
-  redis.call('PEXPIREAT', key, string.format('%.0f', (bucket + 3) * width))
+  local tombstone = outcome .. struct.pack('>I8', at_seq) .. string.sub(record, 1, HEAD_BYTES)
+  local grave = graves[bucket] or {}
+  graves[bucket] = grave
+  grave[#grave + 1] = nonce
+  grave[#grave + 1] = tombstone
+  buried[nonce] = tombstone
+end
+
+local function write_tombstones()
+  for bucket, grave in pairs(graves) do
+    local key = bucket_key(bucket)
+    redis.call('HSET', key, unpack(grave))
+    redis.call('PEXPIREAT', key, string.format('%.0f', (bucket + 3) * width))
+  end
+end
+
+local function tombstone_of(issued, nonce)
+  return buried[nonce] or redis.call('HGET', bucket_key(bucket_of(issued)), nonce)
 end
 
 -- The tombstone of something issued within the last two widths, whenever that was.
 local function recent_tombstone(nonce)
-  local bucket = bucket_of(now)
-  for b = bucket, bucket - 2, -1 do
-    local past = redis.call('HGET', bucket_key(b), nonce)
+  for age = 0, 2 do
+    local past = tombstone_of(now - age * width, nonce)
     if past then return past end
   end
   return false

@@ -1,27 +1,28 @@
 #!lua flags=allow-oom
 -- Admit feedback: consume the pending decision, take the next seq, log it, bury the decision.
 -- It frees memory, so it may run above maxmemory.
--- KEYS: meta, pending, due, log, done   ARGV: uid, width, after, limit, n, n x (nonce, issued, feedback)
+-- KEYS: meta, pending, due, log, done
+-- ARGV: uid, width, window, after, limit, n, n x (nonce, issued, feedback)
 local meta, pending, due, log, done = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local width = tonumber(ARGV[2])
+local width, window = tonumber(ARGV[2]), tonumber(ARGV[3])
 local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain')
 if head[1] ~= ARGV[1] then return {'gone'} end
 --include _append
 --include _done
 local applied, clicks, expired, late, duplicates, conflicts = 0, 0, 0, 0, 0, 0
 
+local ended = {}
+
 local function end_decision(nonce, issued, kind, outcome, bit, record)
   append(kind, nonce, bit, record)
   bury(issued, nonce, outcome, seq, record)
-  redis.call('HDEL', pending, nonce)
-  redis.call('ZREM', due, nonce)
+  ended[#ended + 1] = nonce
 end
 
 local function admit(nonce, issued, bit)
-  local record = redis.call('HGET', pending, nonce)
+  local record = not buried[nonce] and redis.call('HGET', pending, nonce)
   if record then
-    local deadline = redis.call('ZSCORE', due, nonce)
-    if deadline and now > tonumber(deadline) then
+    if now > issued + window then
       end_decision(nonce, issued, 'x', 'x', '-', record)
       expired, late = expired + 1, late + 1
       return {'late', '', ''}
@@ -31,7 +32,7 @@ local function admit(nonce, issued, bit)
     if bit == '1' then clicks = clicks + 1 end
     return {'applied', whole(seq), bit}
   end
-  local past = redis.call('HGET', bucket_key(bucket_of(issued)), nonce)
+  local past = tombstone_of(issued, nonce)
   if past then
     local first = string.sub(past, 1, 1)
     if first == 'x' then
@@ -54,15 +55,20 @@ local function admit(nonce, issued, bit)
 end
 
 local replies = {}
-for i = 1, tonumber(ARGV[5]) do
-  local at = 6 + (i - 1) * 3
+for i = 1, tonumber(ARGV[6]) do
+  local at = 7 + (i - 1) * 3
   replies[i] = admit(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2])
 end
-if applied + expired > 0 then save_head() end
+if #ended > 0 then
+  redis.call('HDEL', pending, unpack(ended))
+  redis.call('ZREM', due, unpack(ended))
+  write_tombstones()
+  save_head()
+end
 count('feedback', applied)
 count('clicks', clicks)
 count('expired', expired)
 count('late', late)
 count('duplicates', duplicates)
 count('conflicts', conflicts)
-return {'ok', replies, unfolded(tonumber(ARGV[3]), ARGV[4])}
+return {'ok', replies, unfolded(tonumber(ARGV[4]), ARGV[5])}

@@ -23,13 +23,13 @@ local cap = tonumber(ARGV[2])
 local deadline = string.format('%.0f', now + tonumber(ARGV[3]))
 local waiting = redis.call('HLEN', pending)
 local replies = {}
-local new = 0
+local fresh, records, deadlines = {}, {}, {}
 for i = 1, tonumber(ARGV[7]) do
   local at = 8 + (i - 1) * 3
   local nonce, repeatable, record = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local old = false
   if repeatable == '1' then
-    old = redis.call('HGET', pending, nonce)
+    old = fresh[nonce] or redis.call('HGET', pending, nonce)
     if not old then
       local past = recent_tombstone(nonce)
       if past then old = string.sub(past, 10) end
@@ -40,12 +40,18 @@ for i = 1, tonumber(ARGV[7]) do
   elseif waiting >= cap then
     replies[i] = 'full'
   else
-    redis.call('HSET', pending, nonce, stamp .. record)
-    redis.call('ZADD', due, deadline, nonce)
+    record = stamp .. record
+    fresh[nonce] = record
+    local last = #records
+    records[last + 1], records[last + 2] = nonce, record
+    deadlines[last + 1], deadlines[last + 2] = deadline, nonce
     waiting = waiting + 1
-    new = new + 1
     replies[i] = ''
   end
 end
-if new > 0 then redis.call('HINCRBY', meta, 'decisions', new) end
+if #records > 0 then
+  redis.call('HSET', pending, unpack(records))
+  redis.call('ZADD', due, unpack(deadlines))
+  redis.call('HINCRBY', meta, 'decisions', #records / 2)
+end
 return {'ok', string.format('%.0f', now), head[2], replies}

@@ -8,18 +8,24 @@ if head[1] ~= ARGV[1] then return {'gone'} end
 --include _append
 --include _done
 local ripe = redis.call('ZRANGEBYSCORE', due, '-inf', '(' .. whole(now), 'WITHSCORES', 'LIMIT', 0, ARGV[4])
-local expired = 0
+local expired, ended = 0, {}
 for i = 1, #ripe, 2 do
   local nonce, issued = ripe[i], tonumber(ripe[i + 1]) - window
   local record = redis.call('HGET', pending, nonce)
   if record then
     append('x', nonce, '-', record)
     bury(issued, nonce, 'x', seq, record)
-    redis.call('HDEL', pending, nonce)
     expired = expired + 1
   end
-  redis.call('ZREM', due, nonce)
+  ended[#ended + 1] = nonce
 end
-if expired > 0 then save_head() end
+if #ended > 0 then
+  redis.call('HDEL', pending, unpack(ended))
+  redis.call('ZREM', due, unpack(ended))
+end
+if expired > 0 then
+  write_tombstones()
+  save_head()
+end
 count('expired', expired)
 return {'ok', expired}

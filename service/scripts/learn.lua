@@ -25,7 +25,10 @@ for i = 1, tonumber(ARGV[5]) do
     replies[i] = {'applied', whole(seq), ''}
   end
 end
-if learned > 0 then save_head() end
+if learned > 0 then
+  write_tombstones()
+  save_head()
+end
 count('learned', learned)
 count('duplicates', duplicates)
 return {'ok', replies, unfolded(tonumber(ARGV[3]), ARGV[4])}
