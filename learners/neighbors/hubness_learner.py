@@ -6,6 +6,7 @@ import math
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from learners.base import FloatArray
 from learners.neighbors.counts import Occurrences
@@ -46,6 +47,11 @@ class HubnessLearner(WindowLearner):
     def hubness(self) -> HubnessReport:
         """Return how unevenly the window's neighbours are shared out, and who the hubs are."""
         return hubness_report(self._examples, self._occurrences)
+
+    def occurrences(self) -> NDArray[np.int64]:
+        """Return N_k of all examples, oldest first: of how many each is among the k nearest."""
+        counts: NDArray[np.int64] = self._occurrences.total[self._examples.live()]
+        return counts
 
     def _priors(self) -> FloatArray:
         """Return the shares of the labels in the window."""

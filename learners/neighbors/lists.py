@@ -109,8 +109,8 @@ class NeighborLists:
         new_keys, new_slots = _few_columns(new_keys, members)
         return Revision(
             owners,
-            held.take(owners),
-            in_front,
+            held[owners],
+            np.asarray(in_front),
             np.concatenate((slots, new_slots), axis=1),
             np.concatenate((keys, new_keys), axis=1),
         )
