@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -40,14 +40,17 @@ class GroupCommit(Generic[Item, Answer]):
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
         if len(self._tasks) < MOST_COMMITS:
-            task = asyncio.create_task(self._run())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.add(asyncio.create_task(self._run()))
         return await answer
 
     async def _run(self) -> None:
-        while self._waiting:
-            await self._commit_some()
+        try:
+            while self._waiting:
+                await self._commit_some()
+        finally:
+            # In the same turn in which nothing was found waiting: a callback of the task would
+            # come a turn later, and what is submitted between the two would wait for ever.
+            self._tasks.discard(cast(asyncio.Task[None], asyncio.current_task()))
 
     async def _commit_some(self) -> None:
         batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_ITEMS))]
