@@ -7,6 +7,7 @@ name; nothing is coerced, filled in or dropped.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Protocol, TypeAlias
@@ -57,11 +58,13 @@ class DenseEncoder:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        # Packing a list of floats takes half the time that numpy's own conversion does.
+        self._pack = struct.Struct(f"{size}d").pack
 
     def encode(self, instance: Instance, where: str = "x") -> Row:
         """Return the list as a row."""
         self._check_length(instance, where)
-        wide = np.array(instance, dtype=np.float64)
+        wide = np.frombuffer(self._pack(*instance))
         # No entry is larger than the norm; where that is too large (or NaN), look at each.
         # (vdot, because dot would warn of an overflow that is no news here.)
         if not np.vdot(wide, wide) <= MAX_VALUE * MAX_VALUE and not _all_usable(wide):
@@ -73,7 +76,8 @@ class DenseEncoder:
         for i, instance in enumerate(instances):
             if isinstance(instance, Mapping) or len(instance) != self.size:
                 self._check_length(instance, f"items[{i}].x")
-        wide = np.array(instances, dtype=np.float64).reshape(len(instances), self.size)
+        packed = b"".join([self._pack(*instance) for instance in instances])
+        wide = np.frombuffer(packed).reshape(len(instances), self.size)
         if not _all_usable(wide):
             raise _name_unusable(wide, [f"items[{i}].x" for i in range(len(instances))])
         return wide.astype(np.float32)
