@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
+from service.complaints import NO_SUCH_FIELD, of_pydantic
 from service.errors import Forbidden, Unauthorized
 from service.spec import MODEL_NAME, Strict
 
@@ -78,9 +79,12 @@ class Keys:
         try:
             keys = _KEYS_FILE.validate_json(path.read_bytes())
         except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ValueError(f"keys file {path}: {where}: {first['msg']}") from None
+            first = of_pydantic(error.errors(include_input=False, include_url=False)).details[0]
+            where, expected = first.where, first.expected
+            if expected == NO_SUCH_FIELD:
+                # The name of a field that nobody knows may be anything: a key, say.
+                where, expected = where.rpartition(".")[0], "no other fields"
+            raise ValueError(f"keys file {path}: {where}: expected {expected}") from None
         if not 0 < len(keys) <= MAX_KEYS:
             raise ValueError(f"keys file {path}: expected 1 to {MAX_KEYS} keys, got {len(keys)}")
         return cls(keys)

@@ -16,6 +16,7 @@ from service.errors import Detail, Invalid, Malformed, ServiceError, quote, shor
 
 #: A body that is wrong is parsed again to name the feature, up to this size.
 EXPLAIN_BYTES = 262_144
+NO_SUCH_FIELD = "no such field"
 A_FEATURE = "a finite number or, where named, a string"
 
 
@@ -34,7 +35,7 @@ _SAYINGS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Detail]], ...] 
     (re.compile(pattern, re.DOTALL), meaning)
     for pattern, meaning in (
         (r"Expected `(.+)`, got `(.+)`", lambda m: Detail("", _in_words(m[1]), _in_words(m[2]))),
-        (r"Object contains unknown field `(.*)`", lambda m: Detail(m[1], "no such field", "one")),
+        (r"Object contains unknown field `(.*)`", lambda m: Detail(m[1], NO_SUCH_FIELD, "one")),
         (r"Object missing required field `(.*)`", lambda m: Detail(m[1], "a value", "nothing")),
         (r"Expected `str` of length >= (\d+)", lambda m: _few(m[1], "characters")),
         (r"Expected `str` of length <= (\d+)", lambda m: _many(m[1], "characters")),
@@ -187,7 +188,7 @@ def _detail(one: Mapping[str, Any]) -> Detail:
     if kind == "missing":
         return Detail(where, "a value", "nothing")
     if kind == "extra_forbidden":
-        return Detail(where, "no such field", "one")
+        return Detail(where, NO_SUCH_FIELD, "one")
     if kind == "union_tag_not_found":
         return Detail(_where([*loc, "type"]), "a value", "nothing")
     if kind == "union_tag_invalid":

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from service.auth import Keys, Scope
 from service.calls import Calls
-from service.edge import JSON, NDJSON, check_content_type
+from service.edge import JSON, NDJSON, check_request_type
 from service.route_docs import link, schema, write_errors
 
 One = Callable[[str, bytes], Awaitable[bytes]]
@@ -56,7 +56,7 @@ def _add_one(
     async def route(model: str, request: Request) -> Response:
         caller = keys.caller(request.headers.get("authorization"))
         caller.require(scope)
-        check_content_type(_content_type(request), (JSON,))
+        check_request_type(request, (JSON,))
         answer = await call(caller.key_of(model), await request.body())
         return Response(answer, media_type="application/json")
 
@@ -76,7 +76,7 @@ def _add_many(
     async def route(model: str, request: Request) -> Response:
         caller = keys.caller(request.headers.get("authorization"))
         caller.require(scope)
-        media_type = check_content_type(_content_type(request), (JSON, NDJSON))
+        media_type = check_request_type(request, (JSON, NDJSON))
         lines = media_type == NDJSON
         answer = await call(caller.key_of(model), await request.body(), lines=lines)
         return Response(answer, media_type=media_type.decode())
@@ -105,8 +105,3 @@ def _docs(body: str, answer: str, links: dict[str, Any], item: str | None = None
         "responses": {200: done} | write_errors(),
         "openapi_extra": {"requestBody": {"required": True, "content": taken}},
     }
-
-
-def _content_type(request: Request) -> bytes | None:
-    value = request.headers.get("content-type")
-    return None if value is None else value.encode("latin-1")

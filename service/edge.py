@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service import wire
@@ -108,7 +108,8 @@ class Edge:
         call, needed, _ = hot
         headers = dict(scope["headers"])
         authorization = headers.get(b"authorization")
-        caller = self._keys.caller(authorization and authorization.decode("latin-1"))
+        given = None if authorization is None else authorization.decode("latin-1")
+        caller = self._keys.caller(given)
         caller.require(needed)
         check_content_type(headers.get(b"content-type"), (JSON,))
         most = self._settings.max_body_bytes
@@ -237,6 +238,12 @@ def check_content_type(value: bytes | None, known: tuple[bytes, ...]) -> bytes:
         wanted = " or ".join(kind.decode() for kind in known)
         raise UnsupportedMediaType(f"content-type: expected {wanted}")
     return media_type
+
+
+def check_request_type(request: Request, known: tuple[bytes, ...]) -> bytes:
+    """Return the media type of a request's body; raise UnsupportedMediaType."""
+    value = request.headers.get("content-type", "")
+    return check_content_type(value.encode("latin-1"), known)
 
 
 def check_content_length(value: bytes | None, most: int) -> None:

@@ -11,7 +11,7 @@ from starlette.responses import StreamingResponse
 
 from service.auth import Caller, Keys, Scope
 from service.codec import state_digest, state_to_npz
-from service.edge import JSON, NDJSON, check_content_type
+from service.edge import JSON, NDJSON, check_request_type
 from service.errors import Invalid, NotFound
 from service.host import Host
 from service.models import LabelsIn, ModelOut, Models, ModelsOut, RatesIn, SeqOut
@@ -42,8 +42,7 @@ def model_router(models: Models, host: Host, keys: Keys) -> APIRouter:
         return caller
 
     def json_body(request: Request) -> None:
-        value = request.headers.get("content-type")
-        check_content_type(value and value.encode("latin-1"), (JSON,))  # type: ignore[arg-type]
+        check_request_type(request, (JSON,))
 
     anybody = Annotated[Caller, Depends(any_key)]
     admin = Annotated[Caller, Depends(admin_key)]
@@ -139,8 +138,7 @@ def _add_files(
     )
     async def import_log(model: str, request: Request, caller: admin) -> ModelOut:
         """Create a model from an export; it appears whole or not at all."""
-        value = request.headers.get("content-type")
-        check_content_type(value and value.encode("latin-1"), (NDJSON,))  # type: ignore[arg-type]
+        check_request_type(request, (NDJSON,))
         if not is_model_name(model):
             raise Invalid.of("model", "a name as in a model's spec", model)
         await import_model(host.store, caller.key_of(model), model, request.stream())

@@ -1,0 +1,232 @@
+"""API keys: every call asks for one, each with its scope, and tenants never see each other."""
+
+import json
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from service.app import create_app
+from service.auth import KEY_BYTES, Keys, Scope, new_key
+from service.edge import Edge
+from service.errors import Forbidden, Unauthorized
+from service.settings import Settings
+from tests.service.apps import JSON, NDJSON, call, client_of, create, running_app
+
+#: What each call needs, by its name in OpenAPI; `None` is any key at all.
+NEEDS: dict[str, Scope | None] = {
+    "create_model": Scope.ADMIN,
+    "list_models": None,
+    "get_model": None,
+    "delete_model": Scope.ADMIN,
+    "change_labels": Scope.ADMIN,
+    "set_rates": Scope.ADMIN,
+    "predict": Scope.PREDICT,
+    "predict_batch": Scope.PREDICT,
+    "feedback": Scope.FEEDBACK,
+    "feedback_batch": Scope.FEEDBACK,
+    "learn": Scope.FEEDBACK,
+    "learn_batch": Scope.FEEDBACK,
+    "export_log": Scope.ADMIN,
+    "import_model": Scope.ADMIN,
+    "get_state": Scope.ADMIN,
+    "metrics": Scope.ADMIN,
+}
+OPEN = {"livez", "readyz"}
+
+
+class Route(NamedTuple):
+    """One call of the application."""
+
+    name: str
+    method: str
+    path: str
+
+
+def all_routes() -> list[Route]:
+    """Return every call of the application, from its own routes."""
+    app = create_app(Settings(redis_url="redis://nowhere"))
+    return [
+        Route(route.operation_id, method, route.path)
+        for route in app._app.state.routes  # type: ignore[attr-defined]
+        for method in sorted(route.methods)
+    ]
+
+
+ROUTES = all_routes()
+
+
+class Tenants(NamedTuple):
+    """An application with two tenants, each with a key of every scope."""
+
+    app: Edge
+    keys: dict[tuple[str, str], str]
+
+    def headers(self, tenant: str, scope: str) -> dict[str, str]:
+        """Return the header of one key."""
+        return {"authorization": f"Bearer {self.keys[tenant, scope]}"}
+
+
+@pytest.fixture
+async def tenants(valkey_url: str, tmp_path: Path) -> AsyncIterator[Tenants]:
+    """Run an application with API keys."""
+    keys: dict[tuple[str, str], str] = {}
+    lines = []
+    for tenant in ("red", "blue"):
+        for scope in Scope:
+            keys[tenant, scope.value], line = new_key(f"{tenant} {scope}", tenant, [scope])
+            lines.append(line)
+    file = tmp_path / "keys.json"
+    file.write_text(f"[{','.join(lines)}]")
+    async with running_app(valkey_url, keys_file=file) as app:
+        yield Tenants(app, keys)
+
+
+def test_every_call_says_what_it_needs() -> None:
+    """A call that is added has to be added to the table above, and so to this test."""
+    assert {route.name for route in ROUTES} == NEEDS.keys() | OPEN
+    assert all(
+        route.path.startswith("/v1/")
+        for route in ROUTES
+        if route.name in NEEDS.keys() - {"metrics"}
+    )
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+async def test_every_call_asks_for_its_key(tenants: Tenants, route: Route) -> None:
+    """Without a key 401, with one that lacks the scope 403, before anything else is looked at."""
+    path = route.path.replace("{model}", "t-none")
+    sent = {"content-type": "text/plain"}
+
+    async def status(headers: dict[str, str]) -> int:
+        return (await call(tenants.app, route.method, path, [b"?"], sent | headers)).status
+
+    if route.name in OPEN:
+        assert await status({}) == 200
+        return
+    answer = await call(tenants.app, route.method, path, [b"?"], sent)
+    assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+    for wrong in ("Bearer x", "Bearer ", "Basic abc", "", f"Basic {tenants.keys['red', 'admin']}"):
+        assert await status({"authorization": wrong}) == 401
+    need = NEEDS[route.name]
+    for scope in Scope:
+        enough = need is None or scope in (need, Scope.ADMIN)
+        found = await status(tenants.headers("red", scope))
+        assert (found != 403) is enough
+        assert found != 401
+
+
+async def test_a_tenant_never_sees_another(tenants: Tenants) -> None:
+    """Every call on another tenant's model answers as for a model that is not there."""
+    async with client_of(tenants.app, **tenants.headers("red", "admin")) as red:
+        path = await create(red)
+        decision = (await red.post(f"{path}/predict", json={"x": [1, 2, 3]})).json()
+        name = path.rpartition("/")[2]
+        log = (await red.get(f"{path}/log")).content
+        bodies: dict[str, tuple[bytes, dict[str, str]]] = {
+            "feedback": (_json(decision_id=decision["decision_id"], feedback=1), JSON),
+            "feedback_batch": (_json(items=[{"decision_id": "x", "feedback": 1}]), JSON),
+            "predict": (_json(x=[1, 2, 3]), JSON),
+            "predict_batch": (_json(items=[{"x": [1, 2, 3]}]), JSON),
+            "learn": (_json(x=[1, 2, 3], label="a"), JSON),
+            "learn_batch": (_json(items=[{"x": [1, 2, 3], "label": "a"}]), JSON),
+            "change_labels": (_json(add=["z"]), JSON),
+            "set_rates": (_json(rho_0=0.1, rho_1=0.1), JSON),
+        }
+        for route in ROUTES:
+            if "{model}" not in route.path or route.name == "import_model":
+                continue
+            body, kind = bodies.get(route.name, (b"", {}))
+            answers = []
+            for model in (name, "t-none"):
+                sent = tenants.headers("blue", "admin") | kind
+                where = route.path.replace("{model}", model)
+                answer = await call(tenants.app, route.method, where, [body], sent)
+                answers.append((answer.status, answer.body.replace(model.encode(), b"?")))
+            assert answers[0] == answers[1]
+            assert answers[0][0] == 404
+        async with client_of(tenants.app, **tenants.headers("blue", "admin")) as blue:
+            assert name not in (await blue.get("/v1/models")).text
+            assert name not in (await blue.get("/metrics")).text
+            # The same name is free for the other tenant, and its model another one.
+            copied = await blue.post(f"{path}/import", content=log, headers=NDJSON)
+            assert copied.status_code == 201
+            forged = await blue.post(
+                f"{path}/feedback", content=bodies["feedback"][0], headers=JSON
+            )
+            assert forged.status_code == 404
+        assert name in (await red.get("/v1/models")).text
+        assert (await red.get(path)).json()["counters"]["feedback"] == 0
+        await red.delete(path)
+
+
+def _json(**values: Any) -> bytes:
+    return json.dumps(values).encode()
+
+
+def test_a_key_is_shown_once_and_stored_as_its_hash() -> None:
+    """A fresh key is 256 bits; the line for the file holds only its SHA-256."""
+    key, line = new_key("web", "shop", [Scope.PREDICT])
+    entry = json.loads(line)
+    assert entry == {
+        "name": "web",
+        "tenant": "shop",
+        "scopes": ["predict"],
+        "sha256": sha256(key.encode()).hexdigest(),
+    }
+    assert len(key) * 6 >= KEY_BYTES * 8
+    assert key not in line
+    assert new_key("web", "shop", [Scope.PREDICT])[0] != key
+
+
+def test_admin_includes_the_rest(tmp_path: Path) -> None:
+    """An admin key may predict and give feedback; another key only what it says."""
+    key, line = new_key("a", "t", [Scope.ADMIN])
+    other, other_line = new_key("b", "t", [Scope.PREDICT])
+    file = tmp_path / "keys.json"
+    file.write_text(f"[{line},{other_line}]")
+    keys = Keys.load(file)
+    for scope in Scope:
+        keys.caller(f"bearer {key}").require(scope)
+    with pytest.raises(Forbidden, match="feedback"):
+        keys.caller(f"Bearer {other}").require(Scope.FEEDBACK)
+    with pytest.raises(Unauthorized):
+        keys.caller(f"Bearer {key}x")
+
+
+def test_without_a_file_everybody_is_admin() -> None:
+    """For loopback only: no key is asked for."""
+    keys = Keys.load(None)
+    assert keys.open
+    keys.caller(None).require(Scope.ADMIN)
+
+
+GOOD = {"name": "n", "tenant": "t", "scopes": ["admin"], "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "EOF"),
+        ("SECRET-KEY", "JSON"),
+        ("[]", "1 to 10000 keys"),
+        ("{}", "an array"),
+        (json.dumps([GOOD | {"sha256": "SECRET-KEY"}]), "[0].sha256"),
+        (json.dumps([GOOD | {"SECRET-KEY": 1}]), "[0]: expected no other fields"),
+        (json.dumps([GOOD | {"scopes": ["SECRET-KEY"]}]), "[0].scopes[0]"),
+        (json.dumps([GOOD | {"scopes": []}]), "[0].scopes"),
+        (json.dumps([GOOD | {"tenant": "SECRET-KEY/"}]), "[0].tenant"),
+        (json.dumps([{"name": "SECRET-KEY"}]), "[0].tenant"),
+    ],
+)
+def test_a_bad_file_is_described_without_what_is_in_it(tmp_path: Path, text: str, why: str) -> None:
+    """Somebody may have put a key into the wrong field: the message never quotes it."""
+    file = tmp_path / "keys.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match="keys file") as caught:
+        Keys.load(file)
+    assert why in str(caught.value)
+    assert "SECRET-KEY" not in str(caught.value)
+    assert caught.value.__cause__ is None
