@@ -34,7 +34,8 @@ def serve(settings: Settings) -> None:
     Raises
     ------
     Refused
-        Without API keys on an address that others can reach, or with a bad keys file.
+        Without API keys on an address that others can reach, with a bad keys file, or with a
+        data folder that cannot be used.
     DataFolderInUse
         When another service runs on the data folder.
     """
@@ -106,9 +107,15 @@ def _embedded(settings: Settings) -> Iterator[None]:
     if not settings.embedded:
         yield
         return
-    valkey = EmbeddedValkey(settings.data_dir)
     try:
-        valkey.start()
+        valkey = EmbeddedValkey(settings.data_dir)
+    except (OSError, ValueError) as error:
+        raise Refused(f"data_dir {settings.data_dir}: {error}") from error
+    try:
+        try:
+            valkey.start()
+        except RuntimeError as error:
+            raise Refused(str(error)) from error
         yield
     finally:
         valkey.stop()

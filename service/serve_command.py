@@ -46,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
         serve(Settings(**given))
     except ValidationError as error:
         for one in error.errors(include_input=False, include_url=False):
-            print(f"misclick: {'.'.join(map(str, one['loc']))}: {one['msg']}", file=sys.stderr)
+            why = one["msg"].removeprefix("Value error, ")
+            print(f"misclick: {'.'.join(map(str, one['loc']))}: {why}", file=sys.stderr)
         return 2
     except (Refused, DataFolderInUse) as error:
         print(f"misclick: {error}", file=sys.stderr)
