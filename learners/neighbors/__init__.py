@@ -1,1 +1,63 @@
-"""Nearest neighbours over a moving window, and what is robust to wrong labels on top of them."""
+"""Nearest neighbours over a moving window, and what is robust to wrong labels on top of them.
+
+Learners from labels, all with `neighbors(x)` (who votes, and who looks mislabelled)
+    `KNN`; `RkNN`, `PlugIn`, `AutoRkNN` (asymmetric noise); `HwKNN`, `HFNN`, `HIKNN`, `NHBNN`,
+    `ANHBNN` (many dimensions, heavy noise, `hubness()` and `alarm()`); `AKNN`, `NWKNN`
+    (baselines).
+A bandit learner
+    `NeighborBandit`.
+Filters
+    `LaplaceFilter`, a view of a window; `wilson`, `icf`, `drop3`, `hmn_ei`, in batch.
+Underneath
+    `Window`, `NeighborGraph` and what is counted over it: `Occurrences`, `NeighborhoodLabels`.
+"""
+
+from learners.neighbors.alarm import HubAlarm, hub_alarm
+from learners.neighbors.anhbnn import ANHBNN
+from learners.neighbors.auto import AutoRkNN, Validation
+from learners.neighbors.bandit import NeighborBandit
+from learners.neighbors.counts import NeighborhoodLabels, Occurrences
+from learners.neighbors.editing import drop3, hmn_ei, icf, wilson
+from learners.neighbors.graph import NeighborGraph
+from learners.neighbors.hfnn import HFNN
+from learners.neighbors.hiknn import HIKNN
+from learners.neighbors.hubness import HubnessReport, hubness_report
+from learners.neighbors.hubness_learner import HwKNN
+from learners.neighbors.knn import KNN
+from learners.neighbors.laplacian import LaplaceFilter
+from learners.neighbors.nhbnn import NHBNN
+from learners.neighbors.rknn import PlugIn, RkNN
+from learners.neighbors.weighted import AKNN, NWKNN
+from learners.neighbors.window import Window
+from learners.neighbors.window_learner import Voter, WindowLearner
+
+__all__ = [
+    "AKNN",
+    "ANHBNN",
+    "HFNN",
+    "HIKNN",
+    "KNN",
+    "NHBNN",
+    "NWKNN",
+    "AutoRkNN",
+    "HubAlarm",
+    "HubnessReport",
+    "HwKNN",
+    "LaplaceFilter",
+    "NeighborBandit",
+    "NeighborGraph",
+    "NeighborhoodLabels",
+    "Occurrences",
+    "PlugIn",
+    "RkNN",
+    "Validation",
+    "Voter",
+    "Window",
+    "WindowLearner",
+    "drop3",
+    "hmn_ei",
+    "hub_alarm",
+    "hubness_report",
+    "icf",
+    "wilson",
+]

@@ -12,8 +12,8 @@ from learners.errors import ParameterError, UnsupportedError, expected
 from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.knn import DEFAULT_K
+from learners.neighbors.noise_estimate import NoiseEstimate
 from learners.neighbors.search import Found
-from learners.neighbors.transition import corrected, usable_inverse
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
 from learners.noise.rates import NoiseRates
 from learners.validation import check_choice, check_number
@@ -122,10 +122,10 @@ class RkNN(WindowLearner):
         if self.rates == "given" and self.n_labels != 2:
             raise ParameterError(expected("n_labels", "2 where rates are given", n_labels))
         graph = NeighborGraph(self._examples, max(1, self.k_noise))
-        self._around = NeighborhoodLabels(graph, self.n_labels, self.k_noise)
+        around = NeighborhoodLabels(graph, self.n_labels, self.k_noise)
+        self._noise = NoiseEstimate(self._examples, around, self.quantile)
         if self.rates == "estimated":
-            self._follow(graph, self._around)
-        self._cached: tuple[tuple[int, int], list[int], FloatArray | None] | None = None
+            self._follow(graph, around)
 
     # -- what is estimated ----------------------------------------------------------------
     def noise_rates(self) -> NoiseRates | None:
@@ -136,9 +136,7 @@ class RkNN(WindowLearner):
         self._for_two_labels("noise_rates")
         if self.rates == "given":
             return NoiseRates(self.rho_0, self.rho_1)
-        low, high = self._extremes(1)
-        size = self._around.size
-        return NoiseRates(low / size, (size - high) / size) if low < high else None
+        return self._noise.rates()
 
     def transition(self) -> tuple[list[int], FloatArray]:
         """Return the labels in the window, and P(told j | is i) between them, estimated.
@@ -146,15 +144,7 @@ class RkNN(WindowLearner):
         Row i holds the shares around the example that is the anchor of label i.
         """
         self._estimated_only("transition")
-        live = self._examples.live()
-        counts = self._around.by_label[live]
-        present = np.unique(self._examples.labels[live]).tolist()
-        rows = []
-        for label in present:
-            _, high = self._extremes(label)
-            anchor = int((counts[:, label] == high).argmax())
-            rows.append(counts[anchor, present] / self._around.size)
-        return present, np.array(rows).reshape(len(present), len(present))
+        return self._noise.transition()
 
     # -- inside ---------------------------------------------------------------------------
     def _votes(self, found: Found) -> FloatArray:
@@ -162,52 +152,12 @@ class RkNN(WindowLearner):
 
     def _scores(self, votes: FloatArray) -> FloatArray:
         counts = super()._scores(votes)
-        if not len(votes) or self.n_labels == 1:
-            return counts
-        if self.n_labels == 2:
-            lead = float(self._lead(int(counts[1]), len(votes)))
-            return np.array([-lead, lead])
-        return self._many_scores(counts, len(votes))
-
-    def _lead(self, positive: int, n_voters: int) -> int | Fraction:
-        """Return a number that is at least 0 exactly where label 1 is to be predicted."""
-        if self.rates == "given":
-            # The rates as they were written: 0.1 is meant, not the nearest binary fraction.
-            rho_0, rho_1 = Fraction(repr(self.rho_0)), Fraction(repr(self.rho_1))
-            return 2 * positive - n_voters * (1 + rho_0 - rho_1)
-        low, high = self._extremes(1)
-        if low == high:
-            return 2 * positive - n_voters
-        return 2 * self._around.size * positive - n_voters * (low + high)
-
-    def _many_scores(self, counts: FloatArray, n_voters: int) -> FloatArray:
-        present, inverted = self._inverse_now()
-        if inverted is None:
-            return counts
-        scores = np.full(self.n_labels, -np.inf)
-        scores[present] = corrected(counts[present] / n_voters, inverted)
-        return scores
-
-    def _inverse_now(self) -> tuple[list[int], FloatArray | None]:
-        """Return the labels in the window and the inverse of their transition matrix."""
-        version = (self._examples.first, self._examples.next)
-        if self._cached is None or self._cached[0] != version:
-            present, transition = self.transition()
-            self._cached = (version, present, usable_inverse(transition))
-        return self._cached[1:]
-
-    def _extremes(self, label: int) -> tuple[int, int]:
-        """Return the low and the high count of a label around examples, past the quantile."""
-        if not len(self):
-            return 0, 0
-        tally = self._around.histogram[label]
-        skipped = int(self.quantile * len(self._examples))
-        if not skipped:
-            occurring = tally.nonzero()[0]
-            return int(occurring[0]), int(occurring[-1])
-        low = int((np.add.accumulate(tally) > skipped).argmax())
-        high = len(tally) - 1 - int((np.add.accumulate(tally[::-1]) > skipped).argmax())
-        return low, high
+        if self.rates == "estimated":
+            return self._noise.scores(counts)
+        # The rates as they were written: 0.1 is meant, not the nearest binary fraction.
+        rho_0, rho_1 = Fraction(repr(self.rho_0)), Fraction(repr(self.rho_1))
+        lead = float(2 * int(counts[1]) - len(votes) * (1 + rho_0 - rho_1))
+        return np.array([-lead, lead])
 
     def _for_two_labels(self, what: str) -> None:
         if self.n_labels != 2:
@@ -226,7 +176,6 @@ class RkNN(WindowLearner):
             If the rates are given: they are the rates of two labels.
         """
         self._estimated_only("more than two labels' noise")
-        self._cached = None
         return super().add_label()
 
 

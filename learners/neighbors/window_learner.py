@@ -208,7 +208,7 @@ class WindowLearner(Learner):
         InputError
             If an instance or label is not valid; then nothing is learned.
         """
-        check_examples(xs, labels, self.n_features, self.n_labels)
+        self._check_examples(xs, labels)
         self._insert(to_rows(xs), labels)
 
     # -- labels ---------------------------------------------------------------------------
@@ -281,6 +281,9 @@ class WindowLearner(Learner):
         """Return who votes on each row of (q, d), or who would if k were `more`."""
         return find_many(self._examples, rows, self.k + more, ties=self._ties_vote)
 
+    def _check_examples(self, xs: FloatArray, labels: NDArray[np.integer]) -> None:
+        check_examples(xs, labels, self.n_features, self.n_labels)
+
     # -- inside ---------------------------------------------------------------------------
     def _insert(self, rows: Rows, labels: NDArray[np.integer]) -> None:
         if self._graph is None:
@@ -317,17 +320,9 @@ class WindowLearner(Learner):
         return np.array(greedy, dtype=np.int64)
 
     def _saved_examples(self, state: Mapping[str, StateValue]) -> tuple[Rows, NDArray[np.int32]]:
-        rows, labels = state_value(state, "rows"), state_value(state, "labels")
-        if not (
-            isinstance(rows, np.ndarray)
-            and rows.dtype == np.float32
-            and rows.ndim == 2
-            and rows.shape[1] == self.n_features
-            and len(rows) <= self.window
-            and np.isfinite(rows).all()
-        ):
-            what = f"a float32 array (n, {self.n_features}) with n <= {self.window}"
-            raise StateError(expected("state's rows", what, _shape(rows)))
+        rows, labels = saved_rows(state, self.n_features), state_value(state, "labels")
+        if len(rows) > self.window:
+            raise StateError(expected("state's rows", f"at most {self.window}", len(rows)))
         what = f"{len(rows)} codes in [0, {self.n_labels}) as int32"
         if not (
             isinstance(labels, np.ndarray)
@@ -338,7 +333,22 @@ class WindowLearner(Learner):
         codes = labels.astype(np.int32)
         if len(codes) and not (codes.min() >= 0 and codes.max() < self.n_labels):
             raise StateError(expected("state's labels", what, codes))
-        return rows.astype(np.float32), codes
+        return rows, codes
+
+
+def saved_rows(state: Mapping[str, StateValue], n_features: int) -> Rows:
+    """Return a copy of the rows of a state, float32 (n, d), or raise StateError."""
+    rows = state_value(state, "rows")
+    if not (
+        isinstance(rows, np.ndarray)
+        and rows.dtype == np.float32
+        and rows.ndim == 2
+        and rows.shape[1] == n_features
+        and np.isfinite(rows).all()
+    ):
+        what = f"a finite float32 array (n, {n_features})"
+        raise StateError(expected("state's rows", what, _shape(rows)))
+    return rows.astype(np.float32)
 
 
 def _shape(value: StateValue) -> str:

@@ -6,6 +6,8 @@ from functools import partial
 
 from learners.checks import LearnerFactory
 from learners.neighbors.anhbnn import ANHBNN
+from learners.neighbors.auto import AutoRkNN
+from learners.neighbors.bandit import NeighborBandit
 from learners.neighbors.hfnn import HFNN
 from learners.neighbors.hiknn import HIKNN
 from learners.neighbors.hubness_learner import HwKNN
@@ -27,5 +29,7 @@ CASES: dict[str, LearnerFactory] = {
     "anhbnn": partial(ANHBNN, window=40, k=3),
     "aknn": partial(AKNN, window=40, k=3),
     "nwknn": partial(NWKNN, window=40, k=3, weighted=True),
+    "rknn_auto": partial(AutoRkNN, window=40),
+    "neighbor_bandit": partial(NeighborBandit, window=30, k=3, gamma=0.2, rho_0=0.1, rho_1=0.2),
     "plugin_knn": partial(PlugIn, window=40, k=5),
 }

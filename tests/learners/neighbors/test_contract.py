@@ -1,10 +1,14 @@
-"""The neighbour learners keep the contract, and answer like their window's plain twin."""
+"""The neighbour learners keep the contract, and the registry knows each of them."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from learners.checks import CHECKS, Check, LearnerFactory
+from learners import LEARNERS, create
+from learners.checks import CHECKS, Check, LearnerFactory, state_digest
+from learners.errors import InputError, StateError
+from learners.neighbors.window_learner import WindowLearner
 from tests.learners.neighbors.contract import CASES
 
 
@@ -13,3 +17,58 @@ from tests.learners.neighbors.contract import CASES
 def test_learner_keeps_the_contract(make: LearnerFactory, check: Check) -> None:
     """The promises of the contract, one by one, for each learner."""
     check(make)
+
+
+def test_cases_cover_the_registry() -> None:
+    """A neighbour learner that is registered is also checked, and can be made by its kind."""
+    kinds = {
+        kind for kind, each in LEARNERS.items() if each.__module__.startswith("learners.neigh")
+    }
+    assert kinds == {name.partition("-")[0] for name in CASES}
+    for kind in kinds:
+        assert create(kind, 2, 2).kind == kind
+
+
+@pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
+def test_a_batch_of_examples_equals_one_at_a_time(make: LearnerFactory) -> None:
+    """`learn_many` leaves the state that `learn` on each would, and refuses all or nothing."""
+    one, many = make(3, 3), make(3, 3)
+    if not isinstance(one, WindowLearner) or not isinstance(many, WindowLearner):
+        return
+    rng = np.random.default_rng(1)
+    xs, labels = rng.normal(size=(70, 3)), rng.integers(0, 3, size=70)
+    for x, label in zip(xs, labels.tolist(), strict=True):
+        one.learn(x, label)
+    many.learn_many(xs[:20], labels[:20])
+    many.learn_many(xs[20:], labels[20:])
+    digest = state_digest(one.state())
+    assert state_digest(many.state()) == digest
+    for bad_xs, bad_labels in ((xs, labels + 1), (xs, labels[1:]), (xs * np.nan, labels)):
+        with pytest.raises(InputError):
+            many.learn_many(bad_xs, bad_labels)
+    assert state_digest(many.state()) == digest
+
+
+@pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
+def test_damaged_windows_are_refused(make: LearnerFactory) -> None:
+    """Rows or labels that do not fit the options are no state."""
+    learner = make(2, 2)
+    if not isinstance(learner, WindowLearner):
+        return
+    learner.learn_many(np.zeros((5, 2)), np.array([0, 1, 0, 1, 0]))
+    state = learner.state()
+    rows = np.zeros((5, 2), np.float32)
+    damaged: dict[str, list[object]] = {
+        "rows": [
+            rows.astype(np.float64),
+            rows[:, :1],
+            rows * np.nan,
+            np.zeros((999, 2), np.float32),
+        ],
+        "labels": [np.zeros(4, np.int32), np.full(5, 2, np.int32), np.zeros(5, np.int64)],
+        "first": [-1, 1.0, True],
+    }
+    for name, values in damaged.items():
+        for value in values:
+            with pytest.raises(StateError, match=name):
+                type(learner).from_state({**state, name: value})  # type: ignore[dict-item]  # on purpose

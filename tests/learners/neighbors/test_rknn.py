@@ -44,7 +44,7 @@ def test_golden_line(
     robust = _taught(RkNN(1, 2, k=5, k_noise=4), labels)
     plain = KNN(1, 2, k=5)
     plain.learn_many(LINE, labels)
-    assert robust._around.by_label[:10, 1].tolist() == (
+    assert robust._noise.around.by_label[:10, 1].tolist() == (
         [2, 2, 2, 3, 4, 4, 5, 5, 5, 5] if labels[0] == 0 else [3, 3, 3, 2, 1, 1, 0, 0, 0, 0]
     )
     assert robust.noise_rates() == rates
@@ -63,7 +63,7 @@ def test_golden_line_with_other_labels(k_noise: int, counts: list[int], rates: N
     """The third labelling, with two k'; with equal rates RkNN is kNN."""
     labels = np.array([0, 0, 1, 0, 0, 1, 0, 1, 1, 1])
     robust = _taught(RkNN(1, 2, k=5, k_noise=k_noise), labels)
-    assert robust._around.by_label[:10, 1].tolist() == counts
+    assert robust._noise.around.by_label[:10, 1].tolist() == counts
     assert robust.noise_rates() == rates
     if k_noise == 4:
         plain = KNN(1, 2, k=5)
@@ -154,7 +154,7 @@ def test_the_many_label_form_reduces_to_two(seed: int, quantile: float) -> None:
     three = RkNN(2, 3, k=9, k_noise=15, quantile=quantile)
     two.learn_many(xs, labels)
     three.learn_many(xs, labels)
-    if three._inverse_now()[1] is None:
+    if three._noise.inverse()[1] is None:
         return
     for query in rng.normal(size=(20, 2)):
         if abs(two.scores(query)[1]) > 0:
@@ -166,8 +166,8 @@ def test_quantiles_take_counts_inside_the_extremes() -> None:
     robust = _taught(
         RkNN(1, 2, k=5, k_noise=4, quantile=0.15), np.array([1, 0, 1, 0, 1, 1, 1, 1, 0, 0])
     )
-    counts = sorted(robust._around.by_label[:10, 1].tolist())
-    assert robust._extremes(1) == (counts[1], counts[-2])
+    counts = sorted(robust._noise.around.by_label[:10, 1].tolist())
+    assert robust._noise.extremes(1) == (counts[1], counts[-2])
 
 
 def test_asymmetric_noise_bends_knn_and_not_rknn() -> None:

@@ -1,0 +1,105 @@
+"""Label noise read off the neighbourhoods of a window, and the vote corrected by it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from learners.base import FloatArray
+from learners.neighbors.counts import NeighborhoodLabels
+from learners.neighbors.transition import corrected, usable_inverse
+from learners.neighbors.window import Window
+from learners.noise.rates import NoiseRates
+
+
+class NoiseEstimate:
+    """Noise rates for two labels, a transition matrix for more; exact at each moment.
+
+    Parameters
+    ----------
+    window
+        The examples.
+    around
+        The label counts around each of them, in itself and its k' nearest.
+    quantile
+        Share of the examples that each estimate leaves beyond it, in [0, 0.5): 0 takes the
+        extremes.
+
+    References
+    ----------
+    .. [1] Gao, Niu and Zhou, 2016, eq. 5, with its orientation put right.
+    """
+
+    def __init__(self, window: Window, around: NeighborhoodLabels, quantile: float) -> None:
+        self.around = around
+        self._window = window
+        self._quantile = quantile
+        self._cached: tuple[tuple[int, int, int], list[int], FloatArray | None] | None = None
+
+    @property
+    def n_labels(self) -> int:
+        """Number K of labels."""
+        return len(self.around.histogram)
+
+    def rates(self) -> NoiseRates | None:
+        """Return the rates of two labels, or None where all neighbourhoods look alike."""
+        low, high = self.extremes(1)
+        size = self.around.size
+        return NoiseRates(low / size, (size - high) / size) if low < high else None
+
+    def transition(self) -> tuple[list[int], FloatArray]:
+        """Return the labels in the window, and P(told j | is i) between them.
+
+        Row i holds the shares around the example that is the anchor of label i: the oldest of
+        those with the high count.
+        """
+        live = self._window.live()
+        counts = self.around.by_label[live]
+        present = np.flatnonzero(self._window.label_counts(self.n_labels)).tolist()
+        rows = []
+        for label in present:
+            _, high = self.extremes(label)
+            anchor = int((counts[:, label] == high).argmax())
+            rows.append(counts[anchor, present] / self.around.size)
+        return present, np.array(rows).reshape(len(present), len(present))
+
+    def inverse(self) -> tuple[list[int], FloatArray | None]:
+        """Return the labels in the window and the inverse of their matrix, if it is usable."""
+        version = (self._window.first, self._window.next, self.n_labels)
+        if self._cached is None or self._cached[0] != version:
+            present, transition = self.transition()
+            self._cached = (version, present, usable_inverse(transition))
+        return self._cached[1:]
+
+    def extremes(self, label: int) -> tuple[int, int]:
+        """Return the low and the high count of a label around examples, past the quantile."""
+        size = len(self._window)
+        if not size:
+            return 0, 0
+        tally = self.around.histogram[label]
+        skipped = int(self._quantile * size)
+        if not skipped:
+            occurring = tally.nonzero()[0]
+            return int(occurring[0]), int(occurring[-1])
+        low = int((np.add.accumulate(tally) > skipped).argmax())
+        high = len(tally) - 1 - int((np.add.accumulate(tally[::-1]) > skipped).argmax())
+        return low, high
+
+    def scores(self, counts: FloatArray) -> FloatArray:
+        """Return the scores of labels that got these counts among the voters, (K,).
+
+        For two labels they are whole numbers, so that a share on the threshold is seen as such.
+        """
+        n_voters = int(counts.sum())
+        if not n_voters or self.n_labels == 1:
+            return counts
+        if self.n_labels == 2:
+            low, high = self.extremes(1)
+            scale, middle = (2 * self.around.size, low + high) if low < high else (2, 1)
+            lead = float(scale * int(counts[1]) - n_voters * middle)
+            return np.array([-lead, lead])
+        present, inverted = self.inverse()
+        if inverted is None:
+            return counts
+        scores = np.full(self.n_labels, -np.inf)
+        scores[present] = corrected(counts[present] / n_voters, inverted)
+        return scores

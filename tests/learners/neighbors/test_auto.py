@@ -1,0 +1,61 @@
+"""The automatic choice of k and k': test-then-train, forgetting, and who votes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from learners.neighbors.auto import KS, KS_NOISE, AutoRkNN
+from learners.neighbors.rknn import RkNN
+
+
+def _stream(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    xs = rng.integers(0, 1000, size=(n, 2)) / 997.0
+    clean = xs[:, 0] > 0.5
+    wrong = rng.random(n) < np.where(clean, 0.3, 0.1)
+    return xs, (clean ^ wrong).astype(np.int64)
+
+
+def test_hits_are_those_of_fixed_learners_before_learning() -> None:
+    """Each pair's hits are what an `RkNN` with that pair, played in parallel, would have had."""
+    xs, labels = _stream(150, 1)
+    auto = AutoRkNN(2, 2, window=80, memory=0.9)
+    pairs = [(5, 20), (20, 5), (50, 50)]
+    fixed = [RkNN(2, 2, window=80, k=k, k_noise=k_noise) for k, k_noise in pairs]
+    hits = np.zeros(3)
+    for step, (x, label) in enumerate(zip(xs, labels.tolist(), strict=True)):
+        right = [learner.distribution(x).greedy == label for learner in fixed]
+        hits = hits * 0.9 + right if step else hits
+        auto.learn(x, label)
+        for learner in fixed:
+            learner.learn(x, label)
+    for pair, expected in zip(pairs, hits, strict=True):
+        i, j = KS.index(pair[0]), KS_NOISE.index(pair[1])
+        assert auto._hits[i, j] == expected
+
+
+def test_the_three_best_pairs_vote() -> None:
+    """Those with the most hits decide, and the report says who they are."""
+    xs, labels = _stream(300, 2)
+    auto = AutoRkNN(2, 2, window=200)
+    auto.learn_many(xs, labels)
+    report = auto.validation()
+    assert [(each.k, each.k_noise) for each in report] == [(k, n) for k in KS for n in KS_NOISE]
+    voting = [each.hits for each in report if each.voting]
+    assert len(voting) == 3
+    assert min(voting) >= max(each.hits for each in report if not each.voting)
+    assert 0.5 < max(voting) < 1.0
+    assert auto.scores(np.array([0.9, 0.5])).sum() == 3
+
+
+def test_a_change_of_the_stream_changes_the_choice() -> None:
+    """With short memory, yesterday's best pair does not decide for ever."""
+    rng = np.random.default_rng(3)
+    auto = AutoRkNN(1, 2, window=60, memory=0.9)
+    for x in rng.random((200, 1)):
+        auto.learn(x, int(x[0] * 12) % 2)
+    first = max(auto.validation(), key=lambda pair: pair.hits)
+    for x in rng.random((200, 1)):
+        auto.learn(x, int(rng.random() < 0.8))
+    second = max(auto.validation(), key=lambda pair: pair.hits)
+    assert first.k < second.k
