@@ -8,7 +8,9 @@ Bandit learners, from the bit that says whether a shown label was right
     `Banditron`, `RCNBF`, `RCINE` (first order, importance weighted), `BPA` (passive-aggressive),
     `SOBA`, `Confidit` (second order).
 Full information, from labels
-    `Perceptron`.
+    `Perceptron`; and from the labels of neighbours in a moving window `KNN`, `RkNN`, `PlugIn`,
+    `AutoRkNN`, `HwKNN`, `HFNN`, `HIKNN`, `NHBNN`, `ANHBNN`, `AKNN`, `NWKNN`. Their bandit is
+    `NeighborBandit`; graph, filters and hubness are in `learners.neighbors`.
 Noise
     `NoiseRates`; models of noise and estimation of its rates in `learners.noise`.
 Not imported from here
@@ -34,25 +36,51 @@ from learners.errors import (
     StateError,
     UnsupportedError,
 )
+from learners.neighbors import (
+    AKNN,
+    ANHBNN,
+    HFNN,
+    HIKNN,
+    KNN,
+    NHBNN,
+    NWKNN,
+    AutoRkNN,
+    HwKNN,
+    NeighborBandit,
+    PlugIn,
+    RkNN,
+)
 from learners.noise.rates import NoiseRates
 from learners.registry import LEARNERS, create
 
 __all__ = [
+    "AKNN",
+    "ANHBNN",
     "BPA",
+    "HFNN",
+    "HIKNN",
+    "KNN",
     "LEARNERS",
+    "NHBNN",
+    "NWKNN",
     "RCINE",
     "RCNBF",
     "SOBA",
+    "AutoRkNN",
     "Banditron",
     "Confidit",
     "Distribution",
+    "HwKNN",
     "InputError",
     "Learner",
     "LearnersError",
+    "NeighborBandit",
     "NoiseRates",
     "Outcome",
     "ParameterError",
     "Perceptron",
+    "PlugIn",
+    "RkNN",
     "State",
     "StateError",
     "UnsupportedError",

@@ -14,10 +14,24 @@ from learners.bandits.rcnbf import RCNBF
 from learners.bandits.soba import SOBA
 from learners.base import Learner
 from learners.errors import ParameterError, expected
+from learners.neighbors.anhbnn import ANHBNN
+from learners.neighbors.auto import AutoRkNN
+from learners.neighbors.bandit import NeighborBandit
+from learners.neighbors.hfnn import HFNN
+from learners.neighbors.hiknn import HIKNN
+from learners.neighbors.hubness_learner import HwKNN
+from learners.neighbors.knn import KNN
+from learners.neighbors.nhbnn import NHBNN
+from learners.neighbors.rknn import PlugIn, RkNN
+from learners.neighbors.weighted import AKNN, NWKNN
 
-_ALL: tuple[type[Learner], ...] = (Perceptron, Banditron, RCNBF, RCINE, BPA, SOBA, Confidit)
+_BANDITS: tuple[type[Learner], ...] = (Perceptron, Banditron, RCNBF, RCINE, BPA, SOBA, Confidit)
+_NEIGHBORS: tuple[type[Learner], ...] = (
+    KNN, RkNN, PlugIn, AutoRkNN, HwKNN, HFNN, HIKNN, NHBNN, ANHBNN, AKNN, NWKNN, NeighborBandit,
+)  # fmt: skip
+_ALL = _BANDITS + _NEIGHBORS
 
-#: Learner classes by kind. To add one, add its class to `_ALL`.
+#: Learner classes by kind. To add one, add its class to its family above.
 LEARNERS: Mapping[str, type[Learner]] = MappingProxyType({each.kind: each for each in _ALL})
 
 
