@@ -27,7 +27,8 @@ class GroupCommit(Generic[Item, Answer]):
     ----------
     commit
         Takes 1 to `MOST_ITEMS` items and returns one answer each, in order. What it raises is
-        raised for each of the items.
+        raised for each of the items, and for each that waits: a store that did not answer in
+        time would make those wait twice as long.
     """
 
     def __init__(self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]) -> None:
@@ -57,6 +58,8 @@ class GroupCommit(Generic[Item, Answer]):
         try:
             answers = await self._commit([item for item, _ in batch])
         except BaseException as error:
+            batch += self._waiting
+            self._waiting.clear()
             for _, waiter in batch:
                 if not waiter.done():
                     waiter.set_exception(error)

@@ -7,14 +7,15 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 import msgspec
 
-from service.errors import NotFound, ServiceError
+from service.errors import NotFound, ServiceError, Unavailable
 from service.fold import Fold
 from service.ids import SECRET_BYTES
-from service.replica import Replica
+from service.replica import Replica, Unusable
 from service.settings import Settings
 from service.spec import ModelSpec
 from service.store import EXPIRE_BATCH, FORMAT, Address, Meta, ModelGone, Store
@@ -29,6 +30,9 @@ ACTIVE_S = 10.0
 MODELS_S = 2.0
 #: Pause after a background task failed; Redis is probably down.
 FAILED_S = 0.5
+#: A model that could not be loaded is not tried again for this many times as long as that took,
+#: at least and at most so long: reading a long log in vain would take the time of the others.
+RELOAD_TIMES, RELOAD_S = 4.0, (0.5, 3.0)
 #: How long a background task gets to notice that it is cancelled.
 CANCEL_S = 0.1
 #: How often snapshots are considered.
@@ -41,9 +45,9 @@ class Host:
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
         self.settings = settings
-        self._secret: bytes | None = None
         self._replicas: dict[str, Replica] = {}
         self._loading: dict[str, asyncio.Lock] = {}
+        self._failed: dict[str, tuple[float, str]] = {}
         self._addresses: dict[str, Address] = {}
         self._snapshot_at_s: dict[str, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -76,6 +80,9 @@ class Host:
             except ModelGone:
                 self.drop(key)
                 return await self._load(key)
+            except Unusable as error:
+                self._give_up(key, now_s, error)
+                raise
         return replica
 
     def drop(self, key: str) -> None:
@@ -88,27 +95,43 @@ class Host:
         lock = self._loading.setdefault(key, asyncio.Lock())
         try:
             async with lock:
-                replica = self._replicas.get(key)
-                if replica is None:
-                    meta = await self.store.meta(key)
-                    replica = Replica(self.store, key, meta, await self._signing_secret())
-                    await replica.recover()
-                    self._make_room()
-                    self._replicas[key] = replica
-                    self._snapshot_at_s[key] = time.monotonic()
-                return replica
+                return self._replicas.get(key) or await self._load_first(key)
         finally:
             if not lock.locked():
                 self._loading.pop(key, None)
 
+    async def _load_first(self, key: str) -> Replica:
+        begin_s = time.monotonic()
+        until_s, why = self._failed.get(key, (0.0, ""))
+        if begin_s < until_s:
+            raise Unavailable(why)
+        self._failed.pop(key, None)
+        try:
+            meta = await self.store.meta(key)
+            replica = Replica(self.store, key, meta, await self._signing_secret())
+            await replica.recover()
+        except Unavailable as error:
+            self._give_up(key, begin_s, error)
+            raise
+        self._make_room()
+        self._replicas[key] = replica
+        self._snapshot_at_s[key] = time.monotonic()
+        return replica
+
+    def _give_up(self, key: str, begin_s: float, error: Unavailable) -> None:
+        """Drop the model, and remember for a while that it cannot be loaded."""
+        self.drop(key)
+        now_s = time.monotonic()
+        pause_s = min(max(RELOAD_TIMES * (now_s - begin_s), RELOAD_S[0]), RELOAD_S[1])
+        self._failed[key] = now_s + pause_s, str(error)
+
     async def _signing_secret(self) -> bytes:
-        if self._secret is None:
-            given = self.settings.secret
-            if given is not None:
-                self._secret = given.get_secret_value().encode()
-            else:
-                self._secret = await self.store.secret(secrets.token_bytes(SECRET_BYTES))
-        return self._secret
+        given = self.settings.secret
+        if given is not None:
+            return given.get_secret_value().encode()
+        # Asked for with every model: a store that was emptied gets a new one, and workers that
+        # kept the old one would refuse each other's decisions.
+        return await self.store.secret(secrets.token_bytes(SECRET_BYTES))
 
     def _make_room(self) -> None:
         while len(self._replicas) >= self.settings.max_loaded_models:
@@ -158,7 +181,7 @@ class Host:
                 replica.fresh_at_s = now_s
             else:
                 # Behind, or ahead of this answer by a commit of its own, or on a lost log.
-                await replica.catch_up()
+                await self._alone(replica.key, replica.catch_up)
 
     async def _sweep(self) -> None:
         keys = await self.store.list_keys()
@@ -167,18 +190,15 @@ class Host:
         now_ms, deadlines = await self.store.first_deadlines(keys)
         for key, deadline in zip(keys, deadlines, strict=True):
             if deadline is not None and deadline < now_ms:
-                await self._expire(key)
+                await self._alone(key, partial(self._expire, key))
 
     async def _expire(self, key: str) -> None:
-        try:
-            if key not in self._addresses:
-                meta = await self.store.meta(key)
-                self._addresses[key] = Address.of(key, meta.uid, meta.spec)
-            ended = EXPIRE_BATCH
-            while ended == EXPIRE_BATCH:
-                ended = await self.store.expire_due(self._addresses[key])
-        except NotFound:
-            self._addresses.pop(key, None)
+        if key not in self._addresses:
+            meta = await self.store.meta(key)
+            self._addresses[key] = Address.of(key, meta.uid, meta.spec)
+        ended = EXPIRE_BATCH
+        while ended == EXPIRE_BATCH:
+            ended = await self.store.expire_due(self._addresses[key])
 
     async def _snapshot(self) -> None:
         now_s = time.monotonic()
@@ -189,10 +209,19 @@ class Host:
                 behind > 0 and waited_s >= self.settings.snapshot_s
             ):
                 self._snapshot_at_s[replica.key] = now_s
-                try:
-                    await replica.save_snapshot()
-                except ModelGone:
-                    self.drop(replica.key)
+                await self._alone(replica.key, replica.save_snapshot)
+
+    async def _alone(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do work on one model; if it fails, the others still get theirs."""
+        begin_s = time.monotonic()
+        try:
+            await work()
+        except NotFound:
+            self.drop(key)
+        except ServiceError as error:
+            log.warning("background work failed", extra={"model": key, "why": str(error)})
+            if isinstance(error, Unusable):
+                self._give_up(key, begin_s, error)
 
 
 def initial_fields(fold: Fold) -> dict[str, str]:

@@ -31,6 +31,10 @@ class LogTrimmed(LogBroken):
     """The log no longer holds the events after the fold; a snapshot does."""
 
 
+class Unusable(Unavailable):
+    """The log continues neither the fold nor a snapshot: the model fails closed."""
+
+
 class Ask(NamedTuple):
     """One instance for which a label is wanted."""
 
@@ -75,6 +79,8 @@ class Replica:
         self._store = store
         self._nonces = NonceSource()
         self._catching_up = asyncio.Lock()
+        self._failed_at_s = 0.0
+        self._failure = ""
         self._decisions = GroupCommit(self._record)
         self._feedback = GroupCommit(self._admit)
         self._examples = GroupCommit(self._learn)
@@ -237,14 +243,25 @@ class Replica:
     # -- folding --------------------------------------------------------------------------
     async def catch_up(self) -> None:
         """Fold the log up to its head; rewind to a snapshot if it does not continue the fold."""
+        asked_s = time.monotonic()
         async with self._catching_up:
+            if asked_s < self._failed_at_s:
+                # It failed while this one waited its turn: each would wait as long once more.
+                raise Unavailable(self._failure)
             try:
-                await self._fold_to_head(self.fold)
-            except LogBroken as error:
-                await self.recover()
-                # A copy that slept while the log was trimmed past it has lost nothing.
-                self.rewinds += not isinstance(error, LogTrimmed)
+                await self._continue()
+            except Unavailable as error:
+                self._failed_at_s, self._failure = time.monotonic(), str(error)
+                raise
             self.fresh_at_s = time.monotonic()
+
+    async def _continue(self) -> None:
+        try:
+            await self._fold_to_head(self.fold)
+        except LogBroken as error:
+            await self.recover()
+            # A copy that slept while the log was trimmed past it has lost nothing.
+            self.rewinds += not isinstance(error, LogTrimmed)
 
     async def recover(self) -> None:
         """Rebuild the fold from the newest snapshot that lies on the log, or from its start."""
@@ -264,7 +281,7 @@ class Replica:
                 self.snapshot_seq = snapshot.seq if snapshot else 0
                 self.fresh_at_s = time.monotonic()
                 return
-        raise Unavailable("the model's log continues none of its snapshots; it is not served")
+        raise Unusable("the model's log continues none of its snapshots; it is not served")
 
     async def _fold_to_head(self, fold: Fold) -> None:
         while True:

@@ -69,14 +69,20 @@ async def test_a_commit_is_bounded() -> None:
 
 
 async def test_an_error_is_everybodys() -> None:
-    """What a commit raises is raised for each of its items, and for no later one."""
+    """What a commit raises is raised for its items and for who waits, and for no later one."""
     commits = Commits()
+    failing = []
+    for item in range(MOST_COMMITS):
+        failing.append(commits.submit(-1 - item))
+        await a_moment()
+    failing += [commits.submit(item) for item in (1, 2, 3)]
+    await a_moment()
     commits.gate.set_result(None)
-    failing = [commits.submit(item) for item in (1, -1, 2)]
     async with asyncio.timeout(FOREVER_S):
         results = await asyncio.gather(*failing, return_exceptions=True)
-        assert [str(result) for result in results] == ["below zero"] * 3
+        assert [str(result) for result in results] == ["below zero"] * len(failing)
         assert await commits.submit(4) == 8
+    assert len(commits.batches) == MOST_COMMITS + 1
 
 
 async def test_a_client_that_goes_away_stops_nothing() -> None:

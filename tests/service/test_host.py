@@ -1,0 +1,312 @@
+"""What one worker does for its models: loads, refreshes, sweeps, snapshots, and forgets them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from service.commit import MOST_COMMITS
+from service.errors import NotFound, Unavailable
+from service.host import Host
+from service.replica import Ask, Decided, Replica
+from service.settings import Settings
+from service.store import Address, Store
+from tests.service.stores import (
+    counters,
+    lose_tail,
+    make,
+    opened,
+    play,
+    raw_client,
+    replica_of,
+    row,
+)
+from tests.torture.cluster import StoreServer
+
+#: Far longer than anything here takes.
+PATIENCE_S = 10.0
+QUICK: dict[str, Any] = {"sync_interval_s": 0.01, "sweep_interval_s": 0.02, "snapshot_s": 0.05}
+
+
+@asynccontextmanager
+async def running_host(store: Store, **settings: Any) -> AsyncIterator[Host]:
+    """Run a host with its background work."""
+    host = Host(store, Settings(**(QUICK | settings)))
+    host.start()
+    try:
+        yield host
+    finally:
+        await host.stop()
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    """Wait until `holds` returns something true."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            found = holds()
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return
+            await asyncio.sleep(0.01)
+
+
+def ask(number: int) -> Callable[[Replica], Any]:
+    """Return the action that predicts for an instance."""
+
+    async def act(replica: Replica) -> Decided:
+        return await replica.predict(Ask(row(number), None, None))
+
+    return act
+
+
+async def test_follows_what_others_log(store_url: str) -> None:
+    """A model that is in use is kept fresh without being asked."""
+    async with opened(store_url) as store, running_host(store) as host:
+        address = await make(store)
+        mine = await host.replica(address.key)
+        await play(await replica_of(store, address), 5)
+        await until(lambda: mine.fold.seq == 5)
+        assert (await host.replica(address.key)) is mine
+
+
+async def test_a_stale_copy_catches_up_before_it_answers(store_url: str) -> None:
+    """Without the background work too, an answer is never older than `stale_s`."""
+    async with opened(store_url) as store:
+        host = Host(store, Settings(stale_s=0.01))
+        address = await make(store)
+        await host.replica(address.key)
+        await play(await replica_of(store, address), 5)
+        await asyncio.sleep(0.02)
+        assert (await host.replica(address.key)).fold.seq == 5
+
+
+async def test_loads_a_model_once(store_url: str) -> None:
+    """Many first requests at once load a model once."""
+    async with opened(store_url) as store:
+        host = Host(store, Settings())
+        address = await make(store)
+        copies = await asyncio.gather(*(host.replica(address.key) for _ in range(20)))
+        assert len({id(copy) for copy in copies}) == 1
+
+
+async def test_makes_room_for_another_model(store_url: str) -> None:
+    """Over its limit a worker forgets the model that was not used for the longest time."""
+    async with opened(store_url) as store:
+        host = Host(store, Settings(max_loaded_models=2))
+        first, second, third = [(await make(store)).key for _ in range(3)]
+        for key in (first, second, first, third):
+            await host.replica(key)
+        assert {replica.key for replica in host.replicas} == {first, third}
+
+
+async def test_sweeps_models_that_nobody_uses(store_url: str) -> None:
+    """Windows close whether or not a worker has the model loaded, one event a decision."""
+    async with opened(store_url) as store:
+        address = await make(store, window_s=0.1)
+        await (await replica_of(store, address)).predict(Ask(row(1), None, None))
+        async with running_host(store), running_host(store):
+            await until(lambda: _expired(store, address))
+        assert await counters(store, address) == {"decisions": 1, "expired": 1}
+
+
+async def _expired(store: Store, address: Address) -> int:
+    return (await store.meta(address.key)).counters["expired"]
+
+
+async def test_takes_snapshots_by_time_and_by_events(store_url: str) -> None:
+    """A changed model is snapshotted after a while, and at once after many events."""
+    async with opened(store_url) as store:
+        rare, busy = await make(store), await make(store)
+        async with running_host(store, snapshot_s=3600, snapshot_events=4) as host:
+            await play(await host.replica(busy.key), 4)
+            await play(await host.replica(rare.key), 3)
+            await until(lambda: _snapshot(store, busy))
+            assert await _snapshot(store, rare) == 0
+        # Stopping stores what is not yet in a snapshot.
+        assert await _snapshot(store, rare) == 3
+        async with running_host(store, snapshot_s=0.05) as host:
+            await play(await host.replica(rare.key), 1, 10)
+            await until(lambda: _at(store, rare, 4))
+
+
+async def _snapshot(store: Store, address: Address) -> int:
+    return await store.snapshot_seq(address.key)
+
+
+async def _at(store: Store, address: Address, seq: int) -> bool:
+    return await store.snapshot_seq(address.key) == seq
+
+
+async def test_a_model_made_anew_is_served_anew(store_url: str) -> None:
+    """A request on a model that was deleted and made again is answered by the new one."""
+    async with opened(store_url) as store:
+        host = Host(store, Settings())
+        address = await make(store)
+        old = await host.replica(address.key)
+        await play(old, 3)
+        await _make_again(store, address)
+        decided = await host.use(address.key, ask(1))
+        assert decided.decision.seq == 0
+        assert (await host.replica(address.key)) is not old
+        await store.delete(address.key)
+        with pytest.raises(NotFound):
+            await host.use(address.key, ask(1))
+        assert host.replicas == []
+
+
+async def _make_again(store: Store, address: Address) -> None:
+    spec = (await store.meta(address.key)).spec
+    await store.delete(address.key)
+    _, new = await Host(store, Settings()).create(address.key, spec, "f" * 16)
+    assert new
+
+
+async def test_one_broken_model_harms_no_other(
+    store_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where one model's keys are damaged, the others are refreshed, swept and snapshotted."""
+    async with opened(store_url) as store:
+        keys = [await make(store, window_s=0.1) for _ in range(5)]
+        # Models are visited in the order of their keys, or as they were loaded.
+        broken, *sound = sorted(keys, key=lambda address: address.key)
+        async with running_host(store) as host:
+            for address in (broken, *sound):
+                copy = await host.replica(address.key)
+                await play(copy, 1)
+                await copy.predict(Ask(row(1), None, None))
+            # What a fresh look at it finds is not what was folded, and continues nothing.
+            await raw_client(store).delete(broken.part("log"), broken.part("snap"))
+            await raw_client(store).hset(broken.part("meta"), "seq", 7)
+            with caplog.at_level(logging.CRITICAL, "misclick"):
+                for address in sound:
+                    await play(await replica_of(store, address), 1, 50)
+                for address in sound:
+                    await until(partial(_at, store, address, 3))
+                    await until(partial(_is_at, host, address, 3))
+            with pytest.raises(Unavailable, match="not served"):
+                await host.use(broken.key, ask(1))
+
+
+def _is_at(host: Host, address: Address, seq: int) -> bool:
+    return any(copy.key == address.key and copy.fold.seq == seq for copy in host.replicas)
+
+
+async def test_a_broken_model_comes_back_after_repair(store_url: str) -> None:
+    """It is refused at once while it is broken, tried again after a pause, and served then."""
+    async with opened(store_url) as store:
+        host = Host(store, Settings(stale_s=0.01))
+        address = await make(store)
+        await play(await host.replica(address.key), 4)
+        log, client = address.part("log"), raw_client(store)
+        kept = await client.dump(log)
+        await lose_tail(store, address, 3)
+        await client.delete(log)
+        await asyncio.sleep(0.02)
+        with pytest.raises(Unavailable, match="not served"):
+            await host.replica(address.key)
+        before = (await client.info("commandstats"))["cmdstat_evalsha"]["calls"]
+        for _ in range(5):
+            with pytest.raises(Unavailable, match="not served"):
+                await host.replica(address.key)
+        assert (await client.info("commandstats"))["cmdstat_evalsha"]["calls"] == before
+        await client.restore(log, 0, kept, replace=True)
+        await client.xtrim(log, maxlen=4)
+        await client.xdel(log, "4-0")
+        await until(lambda: _serves(host, address))
+        assert (await host.replica(address.key)).fold.seq == 3
+
+
+async def _serves(host: Host, address: Address) -> bool:
+    try:
+        await host.replica(address.key)
+    except Unavailable:
+        return False
+    return True
+
+
+async def test_workers_agree_after_the_store_was_emptied(store_url: str) -> None:
+    """After FLUSHALL old and new workers sign alike: each takes the other's decisions."""
+    async with opened(store_url) as store:
+        old = Host(store, Settings(stale_s=0.01))
+        address = await make(store)
+        spec = (await store.meta(address.key)).spec
+        await old.replica(address.key)
+        await raw_client(store).flushall()
+        with pytest.raises(NotFound):
+            await old.use(address.key, ask(1))
+        await old.create(address.key, spec, "f" * 16)
+        new = Host(store, Settings())
+        decided = await new.use(address.key, ask(1))
+        verdict = await old.use(address.key, lambda r: r.feedback(decided.decision_id, 1))
+        assert verdict.status == "applied"
+
+
+@asynccontextmanager
+async def silent_store() -> AsyncIterator[tuple[StoreServer, Store]]:
+    """Run a store that the test may stop, so that it hangs."""
+    server = StoreServer()
+    try:
+        server.start()
+        async with opened(server.url, timeout_s=0.3) as store:
+            yield server, store
+    finally:
+        server.close()
+
+
+async def connections(server: StoreServer) -> int:
+    """Return how often somebody has connected; whoever was not answered connects anew."""
+    async with opened(server.url) as store:
+        return int((await raw_client(store).info("stats"))["total_connections_received"])
+
+
+async def test_who_waits_for_a_silent_store_waits_once() -> None:
+    """Where the store hangs, requests that queue up fail together, not one after the other."""
+    async with silent_store() as (server, store):
+        cold, warm = await make(store), await make(store)
+        host = Host(store, Settings(stale_s=0.01))
+        await host.replica(warm.key)
+        await asyncio.sleep(0.02)
+        before = await connections(server)
+        server.kill(signal.SIGSTOP)
+        answers = await asyncio.gather(
+            *(host.use(key, ask(i)) for i in range(20) for key in (cold.key, warm.key)),
+            return_exceptions=True,
+        )
+        server.kill(signal.SIGCONT)
+        assert {type(answer) for answer in answers} == {Unavailable}
+        # One try for each model, and the one that asks.
+        assert await connections(server) - before <= 3
+
+
+async def test_decisions_wait_once_for_a_silent_store() -> None:
+    """Decisions that wait behind those that a hanging store does not answer fail with them."""
+    async with silent_store() as (server, store):
+        copy = await replica_of(store, await make(store))
+        before = await connections(server)
+        server.kill(signal.SIGSTOP)
+        tasks = []
+        for number in range(20):
+            tasks.append(asyncio.create_task(copy.predict(Ask(row(number), None, None))))
+            await asyncio.sleep(0)
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        server.kill(signal.SIGCONT)
+        assert {type(answer) for answer in answers} == {Unavailable}
+        # The first commit had a connection already, the others and the one that asks have not.
+        assert await connections(server) - before <= MOST_COMMITS
+        await until(partial(_decides, copy))
+
+
+async def _decides(copy: Replica) -> bool:
+    try:
+        await copy.predict(Ask(row(1), None, None))
+    except Unavailable:
+        return False
+    return True
