@@ -8,14 +8,14 @@ if head[1] ~= ARGV[1] then return {'gone'} end
 --include _append
 --include _done
 local replies = {}
-local learned, duplicates = 0, 0
+local learned, duplicates, conflicts = 0, 0, 0
 for i = 1, tonumber(ARGV[5]) do
   local at = 6 + (i - 1) * 2
   local nonce, record = ARGV[at], ARGV[at + 1]
   local past = recent_tombstone(nonce)
   if past then
-    duplicates = duplicates + 1
     local same = string.sub(past, 10) == string.sub(redis.sha1hex(record), 1, HEAD_BYTES)
+    if same then duplicates = duplicates + 1 else conflicts = conflicts + 1 end
     local at_seq = whole((struct.unpack('>I8', string.sub(past, 2, 9))))
     replies[i] = {same and 'duplicate' or 'conflict', at_seq, ''}
   else
@@ -31,4 +31,5 @@ if learned > 0 then
 end
 count('learned', learned)
 count('duplicates', duplicates)
+count('conflicts', conflicts)
 return {'ok', replies, unfolded(tonumber(ARGV[3]), ARGV[4])}
