@@ -19,10 +19,12 @@ from service.complaints import of_pydantic
 from service.data_routes import data_router
 from service.edge import Edge, error_headers
 from service.errors import Malformed, MethodNotAllowed, NotFound, ServiceError
+from service.estimator import Estimator
 from service.host import Host
 from service.metrics import RequestMetrics
 from service.model_routes import model_router
 from service.models import Models
+from service.noise_routes import noise_router
 from service.ops_routes import ops_router
 from service.settings import Settings
 from service.store import Store, connect
@@ -40,11 +42,12 @@ def create_app(settings: Settings | None = None) -> Edge:
     keys = Keys.load(settings.keys_file)
     metrics = RequestMetrics()
     calls = Calls(host)
-    app = _make_app(host)
+    app = _make_app(host, Estimator(host))
     app.state.routes = []
     for router in (
         data_router(calls, keys),
         model_router(Models(host), host, keys),
+        noise_router(host, keys),
         ops_router(host, keys, metrics),
     ):
         app.include_router(router)
@@ -52,11 +55,13 @@ def create_app(settings: Settings | None = None) -> Edge:
     return Edge(app, calls, keys, settings, metrics)
 
 
-def _make_app(host: Host) -> FastAPI:
+def _make_app(host: Host, estimator: Estimator) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         host.start()
+        estimator.start()
         yield
+        await estimator.stop()
         await host.stop()
         await host.store.close()
 

@@ -58,6 +58,7 @@ class ModelOut(BaseModel):
     max_pending: int
     seed: int
     log_keep: int
+    estimate_every: int | None
     seq: int = Field(description="Events in the model's log.")
     chain: str = Field(description="Hash chain over these events.")
     counters: Counters

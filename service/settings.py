@@ -86,6 +86,9 @@ class Settings(BaseSettings):
     snapshot_s: float = Field(
         30.0, gt=0, le=3600, description="Seconds after which a changed model is snapshotted."
     )
+    estimate_timeout_s: float = Field(
+        600.0, ge=1, le=86_400, description="Longest training of one estimate of noise rates."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="What is logged, as one JSON object a line on standard error."
     )

@@ -22,6 +22,11 @@ MAX_WEIGHTS = 1_048_576
 MAX_PENDING = 1_000_000
 #: Events of one model that the log keeps beyond what recovery needs.
 MAX_LOG_KEEP = 10_000_000
+#: Feedbacks of one estimate of the noise rates: fewer tell too little, more take too long. The
+#: default is what the authors of RCINE used.
+MIN_ESTIMATE = 1000
+MAX_ESTIMATE = 1_000_000
+DEFAULT_ESTIMATE = 50_000
 #: Options of a learner are a handful of plain values.
 MAX_OPTIONS = 32
 
@@ -144,10 +149,30 @@ class ModelSpec(Strict):
         description="Events kept in the log beyond what recovery needs.",
     )
 
+    estimate_every: int | None = Field(
+        None,
+        ge=MIN_ESTIMATE,
+        le=MAX_ESTIMATE,
+        description="Feedbacks after which the noise rates are estimated anew, by a learner that "
+        "uses them; the newest so many are used. Left out: 50,000 for rcine, else never by itself.",
+    )
+
     @field_validator("labels")
     @classmethod
     def _distinct(cls, labels: list[str]) -> list[str]:
         return distinct("labels", labels)
+
+    @property
+    def estimate_after(self) -> int:
+        """Feedbacks after which noise rates are estimated by themselves; 0 for never."""
+        if self.estimate_every is not None:
+            return self.estimate_every
+        return DEFAULT_ESTIMATE if self.learner.kind == "rcine" else 0
+
+    @property
+    def estimate_block(self) -> int:
+        """Newest feedbacks that one estimate uses at most."""
+        return self.estimate_every or DEFAULT_ESTIMATE
 
     def to_json(self) -> str:
         """Return the canonical JSON text: equal specs have equal texts."""

@@ -12,6 +12,8 @@ cluster.
 | `mc:{m}:done:<uid>:<bucket>` | hash with TTL | nonce -> outcome, seq, head of the record |
 | `mc:{m}:log` | stream | `<seq>-0` -> body, chain |
 | `mc:{m}:snap`, `:snap1` | hash | seq, chain, digest, state |
+| `mc:{m}:estimate` | hash | the estimate of noise rates that is asked for or being made |
+| `mc:{m}:estimates` | list | results of estimates, newest first |
 | `mc:models` | set | every `tenant/name` |
 | `mc:secret` | string | what decision ids are signed with, unless the settings say |
 """
@@ -161,10 +163,10 @@ class Store:
     # -- models ---------------------------------------------------------------------------
     async def create(self, key: str, spec: ModelSpec, fields: dict[str, str]) -> ModelSpec | None:
         """Create the model; return the spec of the one that is there already, else None."""
-        await self._guard(self.client.sadd(MODELS_KEY, key))
+        await self.guard(self.client.sadd(MODELS_KEY, key))
         flat = [text for pair in ({"spec": spec.to_json()} | fields).items() for text in pair]
         keys = [part_key(key, name) for name in PARTS]
-        reply = await self._run(scripts.CREATE, keys, flat)
+        reply = await self.run(scripts.CREATE, keys, flat)
         return None if reply[0] == b"ok" else ModelSpec.from_json(reply[1])
 
     async def finish_import(
@@ -172,13 +174,13 @@ class Store:
     ) -> None:
         """Make an imported model visible, with the state that its events lead to."""
         keys = [part_key(key, "meta"), part_key(key, "snap")]
-        await self._run(scripts.FINISH, keys, [token, uid, labels, *snapshot])
+        await self.run(scripts.FINISH, keys, [token, uid, labels, *snapshot])
 
     async def abandon_import(self, key: str, token: str) -> None:
         """Remove what an import that failed has left."""
         with contextlib.suppress(Unavailable, ModelGone):
-            await self._run(scripts.ABANDON, [part_key(key, name) for name in PARTS], [token])
-            await self._guard(self.client.srem(MODELS_KEY, key))
+            await self.run(scripts.ABANDON, [part_key(key, name) for name in PARTS], [token])
+            await self.guard(self.client.srem(MODELS_KEY, key))
 
     async def import_entries(self, key: str, token: str, entries: Sequence[Entry]) -> None:
         """Append exported entries to a model that is being imported."""
@@ -186,23 +188,23 @@ class Store:
         for entry in entries:
             flat += [str(entry.seq), entry.chain, entry.body]
         keys = [part_key(key, "meta"), part_key(key, "log")]
-        await self._run(scripts.IMPORT, keys, flat)
+        await self.run(scripts.IMPORT, keys, flat)
 
     async def delete(self, key: str) -> bool:
         """Delete the model with everything of it; say whether it was there."""
         keys = [part_key(key, name) for name in PARTS]
-        gone = await self._guard(self.client.unlink(*keys))
-        await self._guard(self.client.srem(MODELS_KEY, key))
+        gone = await self.guard(self.client.unlink(*keys))
+        await self.guard(self.client.srem(MODELS_KEY, key))
         return bool(gone)
 
     async def list_keys(self) -> list[str]:
         """Return the key of every model of every tenant, sorted."""
-        members = await self._guard(self.client.smembers(MODELS_KEY))
+        members = await self.guard(self.client.smembers(MODELS_KEY))
         return sorted(member.decode() for member in members)
 
     async def meta(self, key: str) -> Meta:
         """Return a model's meta data, or raise NotFound."""
-        raw = await self._guard(self.client.hgetall(part_key(key, "meta")))
+        raw = await self.guard(self.client.hgetall(part_key(key, "meta")))
         fields = {name.decode(): value for name, value in raw.items()}
         if "uid" not in fields:
             raise NotFound(f"there is no model {key.split('/', 1)[-1]!r}")
@@ -222,14 +224,14 @@ class Store:
 
     async def pending(self, key: str) -> int:
         """Return how many decisions wait for feedback."""
-        return int(await self._guard(self.client.hlen(part_key(key, "pending"))))
+        return int(await self.guard(self.client.hlen(part_key(key, "pending"))))
 
     async def heads(self, keys: Sequence[str]) -> list[tuple[str, int, str] | None]:
         """Return (uid, seq, chain) of each model, None where it is gone."""
         pipeline = self.client.pipeline(transaction=False)
         for key in keys:
             pipeline.hmget(part_key(key, "meta"), "uid", "seq", "chain")
-        replies = await self._guard(pipeline.execute())
+        replies = await self.guard(pipeline.execute())
         return [
             None if uid is None else (uid.decode(), int(seq), chain.decode())
             for uid, seq, chain in replies
@@ -241,7 +243,7 @@ class Store:
         pipeline.time()
         for key in keys:
             pipeline.zrange(part_key(key, "due"), 0, 0, withscores=True)
-        (seconds, microseconds), *replies = await self._guard(pipeline.execute())
+        (seconds, microseconds), *replies = await self.guard(pipeline.execute())
         deadlines = [int(reply[0][1]) if reply else None for reply in replies]
         return seconds * 1000 + microseconds // 1000, deadlines
 
@@ -249,8 +251,8 @@ class Store:
         """Return the stored secret; store `fresh` if there is none."""
         if len(fresh) < SECRET_BYTES:
             raise ValueError(f"a secret has at least {SECRET_BYTES} bytes")
-        await self._guard(self.client.set(SECRET_KEY, fresh, nx=True))
-        return cast(bytes, await self._guard(self.client.get(SECRET_KEY)))
+        await self.guard(self.client.set(SECRET_KEY, fresh, nx=True))
+        return cast(bytes, await self.guard(self.client.get(SECRET_KEY)))
 
     # -- rounds ---------------------------------------------------------------------------
     async def decide(
@@ -271,7 +273,7 @@ class Store:
         ]
         for nonce, repeatable, record in items:
             argv += [nonce, b"1" if repeatable else b"0", record]
-        reply = await self._run(scripts.DECIDE, _log_keys(address), argv)
+        reply = await self.run(scripts.DECIDE, _log_keys(address), argv)
         if reply[0] == b"foreign":
             raise LogBroken(f"the log at event {seq} is not the one that was decided with")
         now_ms = int(reply[1])
@@ -293,7 +295,7 @@ class Store:
         argv += [after, READ_ENTRIES, len(items)]
         for item in items:
             argv += item
-        reply = await self._run(scripts.ADMIT, _log_keys(address), argv)
+        reply = await self.run(scripts.ADMIT, _log_keys(address), argv)
         return [_verdict(raw) for raw in reply[1]], _entries(reply[2])
 
     async def learn(
@@ -304,13 +306,13 @@ class Store:
         for item in items:
             argv += item
         keys = [address.part("meta"), address.part("log"), address.done]
-        reply = await self._run(scripts.LEARN, keys, argv)
+        reply = await self.run(scripts.LEARN, keys, argv)
         return [_verdict(raw) for raw in reply[1]], _entries(reply[2])
 
     async def expire_due(self, address: Address) -> int:
         """End up to `EXPIRE_BATCH` decisions whose window has closed; return how many."""
         argv = [address.uid, address.bucket_ms, address.window_ms, EXPIRE_BATCH]
-        reply = await self._run(scripts.EXPIRE, _log_keys(address), argv)
+        reply = await self.run(scripts.EXPIRE, _log_keys(address), argv)
         return int(reply[1])
 
     async def append(
@@ -321,26 +323,33 @@ class Store:
         Returns the event's seq, or None where the field has changed.
         """
         keys = [address.part("meta"), address.part("log")]
-        reply = await self._run(scripts.APPEND, keys, [address.uid, kind, nonce, *guard, record])
+        reply = await self.run(scripts.APPEND, keys, [address.uid, kind, nonce, *guard, record])
         return int(reply[1]) if reply[0] == b"ok" else None
 
     # -- log and snapshots ----------------------------------------------------------------
     async def read(self, address: Address, after: int) -> tuple[int, str, list[Entry]]:
         """Return the log's seq and chain, and its first entries after `after`."""
         keys = [address.part("meta"), address.part("log")]
-        reply = await self._run(scripts.READ, keys, [address.uid, after, READ_ENTRIES])
+        reply = await self.run(scripts.READ, keys, [address.uid, after, READ_ENTRIES])
         return int(reply[1]), reply[2].decode(), _entries(reply[3])
 
     async def first_seq(self, address: Address) -> int | None:
         """Return the seq of the oldest entry that the log still holds."""
-        raw = await self._guard(self.client.xrange(address.part("log"), "-", "+", count=1))
+        raw = await self.guard(self.client.xrange(address.part("log"), "-", "+", count=1))
         return _seq_of(raw[0][0]) if raw else None
+
+    async def read_back(self, address: Address, before: int) -> list[Entry]:
+        """Return the last entries before `before`, newest first."""
+        raw = await self.guard(
+            self.client.xrevrange(address.part("log"), f"({before}-0", "-", count=READ_ENTRIES)
+        )
+        return [Entry(_seq_of(i), fields[b"h"].decode(), fields[b"b"]) for i, fields in raw]
 
     async def snapshots(self, address: Address) -> list[Snapshot]:
         """Return the stored snapshots, newest first."""
         found = []
         for name in ("snap", "snap1"):
-            raw = await self._guard(self.client.hgetall(address.part(name)))
+            raw = await self.guard(self.client.hgetall(address.part(name)))
             if raw:
                 found.append(
                     Snapshot(
@@ -354,26 +363,27 @@ class Store:
 
     async def snapshot_seq(self, key: str) -> int:
         """Return the seq of the newest snapshot, 0 without one."""
-        return int(await self._guard(self.client.hget(part_key(key, "snap"), "seq")) or 0)
+        return int(await self.guard(self.client.hget(part_key(key, "snap"), "seq")) or 0)
 
     async def rates(self, address: Address) -> tuple[str, int]:
         """Return the rates as last set, empty if never, and the log's seq."""
-        raw, seq = await self._guard(self.client.hmget(address.part("meta"), "rates", "seq"))
+        raw, seq = await self.guard(self.client.hmget(address.part("meta"), "rates", "seq"))
         return (raw or b"").decode(), int(seq or 0)
 
     async def save_snapshot(self, address: Address, snapshot: Snapshot) -> bool:
         """Store a snapshot; False if a newer one is there; LogBroken if it is of another log."""
         keys = [address.part(name) for name in ("meta", "snap", "snap1", "log")]
         argv = [address.uid, *snapshot, address.log_keep]
-        reply = await self._run(scripts.SNAP, keys, argv)
+        reply = await self.run(scripts.SNAP, keys, argv)
         if reply[0] == b"foreign":
             raise LogBroken(f"the log at event {snapshot.seq} is not the one that was folded")
         return bool(reply[0] == b"ok")
 
     # -- plumbing -------------------------------------------------------------------------
-    async def _run(self, script: Script, keys: Sequence[str], argv: Sequence[Any]) -> list[Any]:
+    async def run(self, script: Script, keys: Sequence[str], argv: Sequence[Any]) -> list[Any]:
+        """Return a script's reply; raise ModelGone if it says that the model is gone."""
         call = self._call(script, keys, argv)
-        reply = cast(list[Any], await self._guard(call))
+        reply = cast(list[Any], await self.guard(call))
         if reply[0] == b"gone":
             raise ModelGone("the model was deleted")
         return reply
@@ -384,7 +394,8 @@ class Store:
         except NoScriptError:
             return await self.client.eval(script.text, len(keys), *keys, *argv)
 
-    async def _guard(self, call: Awaitable[Any] | Any) -> Any:
+    async def guard(self, call: Awaitable[Any] | Any) -> Any:
+        """Return what `call` returns; raise Unavailable for whatever Redis does wrong."""
         try:
             return await call
         except ResponseError as error:
@@ -393,7 +404,7 @@ class Store:
             raise Unavailable(f"Redis does not answer: {type(error).__name__}") from error
 
 
-PARTS = ("meta", "pending", "due", "log", "snap", "snap1")
+PARTS = ("meta", "pending", "due", "log", "snap", "snap1", "estimate", "estimates")
 
 
 def _log_keys(address: Address) -> list[str]:

@@ -110,6 +110,69 @@ class Receipts(Struct):
     items: list[Receipt]
 
 
+class LabelRates(Struct, frozen=True):
+    """Noise rates of one label with their standard errors, and how often it was shown."""
+
+    label: str
+    rho_0: float
+    rho_1: float
+    rho_0_error: float
+    rho_1_error: float
+    shown: int
+
+
+class Estimate(Struct, frozen=True):
+    """The result of one estimate of the noise rates."""
+
+    number: int
+    ended_at_ms: int
+    took_s: float
+    examples: int
+    trusted: Annotated[bool, Meta(description="Only a trusted estimate becomes rates in force.")]
+    verdict: str
+    rho_0: float | None = None
+    rho_1: float | None = None
+    rho_0_error: float | None = None
+    rho_1_error: float | None = None
+    labels_differ: bool | None = None
+    by_label: list[LabelRates] = []
+    histogram: Annotated[
+        list[list[int]],
+        Meta(description="Per label, how many predicted click probabilities lie in each bin."),
+    ] = []
+
+
+class RatesOut(Struct):
+    """Noise rates in force, as the answering worker has folded them."""
+
+    rho_0: float
+    rho_1: float
+
+
+class Running(Struct):
+    """An estimate that is being made."""
+
+    number: int
+    progress: float
+    started_at_ms: int
+
+
+class NoiseOut(Struct):
+    """What is known of how a model's clicks lie."""
+
+    rates: RatesOut
+    estimate_every: Annotated[int, Meta(description="Feedbacks; 0: only when asked for.")]
+    asked: bool
+    running: Running | None
+    history: Annotated[list[Estimate], Meta(description="Newest first.")]
+
+
+class Asked(Struct):
+    """The number of the estimate that was asked for."""
+
+    number: int
+
+
 class ErrorDetail(Struct):
     """One thing that was wrong."""
 
@@ -143,6 +206,8 @@ BODIES: tuple[type[Struct], ...] = (
     Examples,
     Decisions,
     Receipts,
+    NoiseOut,
+    Asked,
     ErrorOut,
 )
 

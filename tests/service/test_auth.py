@@ -23,6 +23,8 @@ NEEDS: dict[str, Scope | None] = {
     "delete_model": Scope.ADMIN,
     "change_labels": Scope.ADMIN,
     "set_rates": Scope.ADMIN,
+    "get_noise": None,
+    "estimate_noise": Scope.ADMIN,
     "predict": Scope.PREDICT,
     "predict_batch": Scope.PREDICT,
     "feedback": Scope.FEEDBACK,

@@ -1,0 +1,90 @@
+"""Estimates of the noise rates, from the claim to the `rates` event.
+
+An estimate is due when so many feedbacks have come since the last one, or when somebody asks.
+One worker claims it for a limited time and starts a process of its own for it
+(`service.trainer`), which reads a slice of the log, trains, and ends the claim: the result goes
+into the model's history and, if it can be trusted, into the log as one event that every worker
+folds at the same seq. A process that is killed loses its claim, and the next worker begins
+again; a result without a valid claim is refused, so no estimate becomes two events.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, NamedTuple
+
+import msgspec
+
+from service import scripts
+from service.store import Address, Store
+from service.wire import Estimate, Running
+
+#: A trainer renews its claim several times within this time.
+LEASE_MS = 15_000
+#: Tries of one estimate before it is given up, with a verdict that says so.
+MOST_TRIES = 3
+#: Results that a model's history keeps.
+HISTORY = 20
+
+
+class Claim(NamedTuple):
+    """The right to make one estimate, for a while."""
+
+    number: int
+    tries: int
+    token: str
+
+
+class Estimates:
+    """The estimates of one model, as Redis has them."""
+
+    def __init__(self, store: Store, address: Address) -> None:
+        self._store = store
+        self._address = address
+
+    async def ask(self) -> int:
+        """Ask for an estimate now; return its number."""
+        estimate = self._address.part("estimate")
+        client = self._store.client
+        await self._store.guard(client.hset(estimate, "asked", "1"))
+        return int(await self._store.guard(client.hget(estimate, "done")) or 0) + 1
+
+    async def claim(self, every: int) -> Claim | None:
+        """Claim the next estimate if it is due (asked for, or `every` feedbacks) and free."""
+        token = secrets.token_hex(8)
+        keys = [self._address.part("meta"), self._address.part("estimate")]
+        argv = [self._address.uid, token, LEASE_MS, every]
+        reply = await self._store.run(scripts.CLAIM_ESTIMATE, keys, argv)
+        return Claim(int(reply[1]), int(reply[2]), token) if reply[0] == b"ok" else None
+
+    async def renew(self, token: str, progress: float) -> bool:
+        """Keep a claim; False if it is lost."""
+        keys = [self._address.part("estimate")]
+        argv = [token, LEASE_MS, f"{progress:.3f}"]
+        reply = await self._store.run(scripts.RENEW_ESTIMATE, keys, argv)
+        return bool(reply[0] == b"ok")
+
+    async def finish(self, token: str, nonce: bytes, record: bytes, result: Estimate) -> bool:
+        """End a claim with its result, and `record` as a rates event unless it is empty."""
+        names = ("meta", "log", "estimate", "estimates")
+        keys = [self._address.part(name) for name in names]
+        argv: list[Any] = [self._address.uid, token, nonce, record]
+        argv += [msgspec.json.encode(result), HISTORY]
+        reply = await self._store.run(scripts.FINISH_ESTIMATE, keys, argv)
+        return bool(reply[0] == b"ok")
+
+    async def status(self) -> tuple[bool, Running | None]:
+        """Return whether an estimate is asked for, and the one that is being made, if any."""
+        client, key = self._store.client, self._address.part("estimate")
+        fields = ("asked", "done", "token", "progress", "started")
+        raw = await self._store.guard(client.hmget(key, *fields))
+        asked, done, token, progress, started = raw
+        if token is None:
+            return asked == b"1", None
+        return asked == b"1", Running(int(done or 0) + 1, float(progress), int(started))
+
+    async def history(self) -> list[Estimate]:
+        """Return the results, newest first."""
+        key = self._address.part("estimates")
+        raw = await self._store.guard(self._store.client.lrange(key, 0, HISTORY - 1))
+        return [msgspec.json.decode(result, type=Estimate) for result in raw]

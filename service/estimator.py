@@ -1,0 +1,124 @@
+"""Starts the processes that estimate noise rates, one at a time in each worker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import time
+
+from service.errors import ServiceError
+from service.estimates import LEASE_MS, MOST_TRIES, Claim, Estimates
+from service.host import Host
+from service.ids import NonceSource
+from service.replica import Replica
+from service.settings import ENV_PREFIX, Settings
+from service.store import ModelGone
+from service.wire import Estimate
+
+log = logging.getLogger("misclick.estimator")
+
+#: How often a worker looks whether an estimate is due.
+LOOK_S = 1.0
+#: A trainer that has not ended by itself so long after its time limit is killed.
+GRACE_S = LEASE_MS / 1000 + 15.0
+#: How long a trainer gets to end when the worker is stopped.
+STOP_S = 2.0
+
+
+class Estimator:
+    """Claims due estimates of this worker's models and has a process of its own make each."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._nonces = NonceSource()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start looking for due estimates."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Stop looking, and the process that is at work; its estimate will be begun again."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        while True:
+            for replica in self._host.replicas:
+                try:
+                    await self._look(replica)
+                except ModelGone:
+                    self._host.drop(replica.key)
+                except ServiceError as error:
+                    log.warning("no estimate", extra={"why": str(error)})
+            await asyncio.sleep(LOOK_S)
+
+    async def _look(self, replica: Replica) -> None:
+        if not replica.fold.learner.takes_rates:
+            return
+        estimates = Estimates(self._host.store, replica.address)
+        claim = await estimates.claim(replica.spec.estimate_after)
+        if claim is None:
+            return
+        if claim.tries > MOST_TRIES:
+            await self._give_up(estimates, claim)
+        else:
+            await self._train(replica, claim)
+
+    async def _give_up(self, estimates: Estimates, claim: Claim) -> None:
+        verdict = f"the trainer ended without a result {MOST_TRIES} times: see the log"
+        result = Estimate(claim.number, round(time.time() * 1000), 0.0, 0, False, verdict)
+        await estimates.finish(claim.token, self._nonces.next(), b"", result)
+
+    async def _train(self, replica: Replica, claim: Claim) -> None:
+        settings = self._host.settings
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "service.trainer",
+            replica.key,
+            replica.address.uid,
+            claim.token,
+            str(claim.number),
+            stdin=asyncio.subprocess.DEVNULL,
+            env=trainer_environment(settings),
+        )
+        try:
+            async with asyncio.timeout(settings.estimate_timeout_s + GRACE_S):
+                status = await process.wait()
+            if status != 0:
+                log.warning("a trainer failed", extra={"model": replica.key, "status": status})
+        except TimeoutError:
+            log.warning("a trainer took too long", extra={"model": replica.key})
+        finally:
+            await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+        try:
+            async with asyncio.timeout(STOP_S):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+def trainer_environment(settings: Settings) -> dict[str, str]:
+    """Return what a trainer needs to find the store; secrets pass through the environment."""
+    return {
+        **os.environ,
+        f"{ENV_PREFIX}REDIS_URL": settings.store_url(),
+        f"{ENV_PREFIX}REDIS_TIMEOUT_S": str(settings.redis_timeout_s),
+        f"{ENV_PREFIX}ESTIMATE_TIMEOUT_S": str(settings.estimate_timeout_s),
+        f"{ENV_PREFIX}LOG_LEVEL": settings.log_level,
+        # One thread: the rest of the machine answers requests.
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }

@@ -1,0 +1,19 @@
+#!lua
+-- Claim the next estimate of the noise rates if it is due and nobody is at it.
+-- KEYS: meta, estimate   ARGV: uid, token, lease (ms), every (feedback; 0: only when asked for)
+local meta, estimate = KEYS[1], KEYS[2]
+local head = redis.call('HMGET', meta, 'uid', 'feedback')
+if head[1] ~= ARGV[1] then return {'gone'} end
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local was = redis.call('HMGET', estimate, 'lease', 'asked', 'at', 'done')
+if was[1] and tonumber(was[1]) > now then return {'busy'} end
+local feedback = tonumber(head[2] or '0')
+local every = tonumber(ARGV[4])
+local due = was[2] == '1' or (every > 0 and feedback - tonumber(was[3] or '0') >= every)
+if not due then return {'idle'} end
+-- A claim that ended without a result leaves its try counted.
+local tries = redis.call('HINCRBY', estimate, 'tries', 1)
+redis.call('HSET', estimate, 'token', ARGV[2], 'lease', string.format('%.0f', now + tonumber(ARGV[3])),
+  'started', string.format('%.0f', now), 'progress', '0', 'upto', string.format('%.0f', feedback))
+return {'ok', tostring(tonumber(was[4] or '0') + 1), tostring(tries)}

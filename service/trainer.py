@@ -1,0 +1,227 @@
+"""The process that makes one estimate of a model's noise rates, and ends.
+
+`python -m service.trainer KEY UID TOKEN NUMBER`, started by a worker that has claimed the
+estimate. It is nice to the others, trains on one thread, keeps its claim while it does, and
+gives up when the claim is lost. Here alone torch is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+import threading
+import time
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from learners.noise.estimate import CancelledError, NoiseEstimate
+from service.errors import ServiceError
+from service.estimates import LEASE_MS, Estimates
+from service.events import Decision, Entry, Rates, unpack_body
+from service.ids import NonceSource
+from service.logs import configure
+from service.settings import Settings
+from service.spec import ModelSpec
+from service.store import Address, ModelGone, Store, connect
+from service.wire import Estimate, LabelRates
+
+log = logging.getLogger("misclick.trainer")
+
+#: Every other process on the machine comes first.
+NICENESS = 10
+#: Renewals within one lease: two may get lost.
+RENEWALS = 5
+#: A network needs two labels to tell one from the other.
+LEAST_LABELS = 2
+
+
+class Block(NamedTuple):
+    """The rounds that an estimate is made from, oldest first."""
+
+    xs: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    feedback: NDArray[np.int64]
+
+
+class Claimed(NamedTuple):
+    """What this process was started for."""
+
+    key: str
+    uid: str
+    token: str
+    number: int
+
+
+def main() -> int:
+    """Make the estimate; 0 when its result is stored, 1 when the claim was lost."""
+    parser = argparse.ArgumentParser(prog="service.trainer", description=__doc__)
+    parser.add_argument("key")
+    parser.add_argument("uid")
+    parser.add_argument("token")
+    parser.add_argument("number", type=int)
+    args = parser.parse_args()
+    os.nice(NICENESS)
+    settings = Settings()
+    configure(settings.log_level)
+    try:
+        return asyncio.run(_run(settings, Claimed(args.key, args.uid, args.token, args.number)))
+    except ServiceError as error:
+        log.warning("the estimate was given up", extra={"why": str(error)})
+        return 1
+
+
+async def _run(settings: Settings, claimed: Claimed) -> int:
+    begin_s = time.monotonic()
+    store = Store(connect(settings.store_url(), settings.redis_timeout_s))
+    meta = await store.meta(claimed.key)
+    address = Address.of(claimed.key, claimed.uid, meta.spec)
+    estimates = Estimates(store, address)
+    labels = [name for name, _ in msgspec.json.decode(meta.labels, type=list[tuple[str, bool]])]
+    lost, progress = threading.Event(), _Progress()
+    keeping = asyncio.create_task(_keep(estimates, claimed.token, progress, lost))
+    try:
+        block = await read_block(store, address, meta.spec)
+        found = await asyncio.to_thread(
+            estimate, block, len(labels), claimed.number, settings, progress, lost
+        )
+    finally:
+        keeping.cancel()
+    if found is None:
+        log.warning("the claim was lost", extra={"model": claimed.key})
+        return 1
+    took_s = time.monotonic() - begin_s
+    result = result_of(found, claimed.number, labels, took_s)
+    record = b""
+    if result.trusted and result.rho_0 is not None and result.rho_1 is not None:
+        record = msgspec.json.encode(Rates(result.rho_0, result.rho_1))
+    stored = await estimates.finish(claimed.token, NonceSource().next(), record, result)
+    await store.close()
+    return 0 if stored else 1
+
+
+class _Progress:
+    """How far the training is; written by its thread, read by the one that keeps the claim."""
+
+    def __init__(self) -> None:
+        self.share = 0.0
+
+    def __call__(self, share: float, _loss: float) -> None:
+        self.share = share
+
+
+async def _keep(
+    estimates: Estimates, token: str, progress: _Progress, lost: threading.Event
+) -> None:
+    while True:
+        await asyncio.sleep(LEASE_MS / 1000 / RENEWALS)
+        try:
+            if not await estimates.renew(token, progress.share):
+                lost.set()
+        except ServiceError as error:
+            # Redis may be back before the lease ends; if not, somebody else begins again.
+            log.warning("the claim could not be renewed", extra={"why": str(error)})
+
+
+async def read_block(store: Store, address: Address, spec: ModelSpec) -> Block:
+    """Return the newest rounds with feedback, as many as the model's estimates use at most."""
+    (head,) = await store.heads([address.key])
+    if head is None or head[0] != address.uid:
+        raise ModelGone("the model was deleted")
+    decisions: list[tuple[Decision, int]] = []
+    before = head[1] + 1
+    while len(decisions) < spec.estimate_block:
+        entries = await store.read_back(address, before)
+        if not entries:
+            break
+        decisions += _with_feedback(entries)
+        before = entries[-1].seq
+    decisions = decisions[: spec.estimate_block][::-1]
+    if not decisions:
+        return Block(np.empty((0, 1)), np.empty(0, np.int64), np.empty(0, np.int64))
+    return Block(
+        np.array([decision.x for decision, _ in decisions], dtype=np.float64),
+        np.array([decision.label for decision, _ in decisions], dtype=np.int64),
+        np.array([feedback for _, feedback in decisions], dtype=np.int64),
+    )
+
+
+def _with_feedback(entries: list[Entry]) -> list[tuple[Decision, int]]:
+    found = []
+    for entry in entries:
+        event = unpack_body(entry.body)
+        if event.feedback is not None and isinstance(event.payload, Decision):
+            found.append((event.payload, event.feedback))
+    return found
+
+
+def estimate(
+    block: Block,
+    n_labels: int,
+    number: int,
+    settings: Settings,
+    progress: _Progress,
+    lost: threading.Event,
+) -> NoiseEstimate | str | None:
+    """Return the estimate; a text where none can be made; None if the claim is lost."""
+    if n_labels < LEAST_LABELS:
+        return "a model with one label has nothing to tell right from wrong"
+    if not len(block.labels):
+        return "no feedback yet"
+    try:
+        # Seconds and hundreds of megabytes, for nothing where the block is empty.
+        from learners.noise.nrest import NREst  # noqa: PLC0415
+    except ImportError as error:
+        return f"torch is not installed ({error.name}): install misclick[noise]"
+    network = NREst(n_labels, seed=number, time_limit_s=settings.estimate_timeout_s)
+    try:
+        return network.estimate(*block, cancelled=lost.is_set, progress=progress).estimate
+    except CancelledError:
+        return None
+
+
+def result_of(
+    found: NoiseEstimate | str, number: int, labels: list[str], took_s: float
+) -> Estimate:
+    """Return an estimate as it is stored and told."""
+    now_ms = round(time.time() * 1000)
+    if isinstance(found, str):
+        return Estimate(number, now_ms, took_s, 0, False, found)
+    reading = found.reading
+    if reading is None:
+        return Estimate(number, now_ms, took_s, found.examples, False, found.verdict)
+    by_label = [
+        LabelRates(
+            label,
+            float(reading.label_rho_0[code]),
+            float(reading.label_rho_1[code]),
+            float(reading.label_rho_0_error[code]),
+            float(reading.label_rho_1_error[code]),
+            int(found.shown[code]),
+        )
+        for code, label in enumerate(labels)
+    ]
+    return Estimate(
+        number,
+        now_ms,
+        took_s,
+        found.examples,
+        found.trusted,
+        found.verdict,
+        reading.rho_0,
+        reading.rho_1,
+        reading.rho_0_error,
+        reading.rho_1_error,
+        reading.labels_differ,
+        by_label,
+        found.histogram.tolist(),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""Estimates in a real store: who may make one, and what becomes of its result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from service import estimates as module
+from service.errors import NotFound
+from service.estimates import Estimates
+from service.events import Kind, Rates, unpack_body
+from service.store import Address, Store
+from service.wire import Estimate
+from tests.service.stores import make, opened
+
+RCINE = {"learner": {"kind": "rcine"}}
+RECORD = msgspec.json.encode(Rates(0.1, 0.2))
+NONCE = bytes(12)
+
+
+class Made(NamedTuple):
+    """A model whose estimates are tested."""
+
+    store: Store
+    address: Address
+    estimates: Estimates
+
+    async def rates_events(self) -> int:
+        """Return how many rates events its log holds."""
+        _, _, entries = await self.store.read(self.address, 0)
+        return sum(unpack_body(entry.body).kind is Kind.RATES for entry in entries)
+
+
+@pytest.fixture
+async def made(store_url: str) -> AsyncIterator[Made]:
+    """Make a model of its own in each kind of store."""
+    async with opened(store_url) as store:
+        address = await make(store, **RCINE)
+        yield Made(store, address, Estimates(store, address))
+
+
+def result(number: int = 1) -> Estimate:
+    """Return a result as a trainer makes it."""
+    return Estimate(number, 1, 1.0, 1000, True, "trusted", 0.1, 0.2)
+
+
+async def test_nothing_is_due_before_it_is_asked_for(made: Made) -> None:
+    """Protects from trainings that nobody wanted."""
+    assert await made.estimates.claim(0) is None
+    assert await made.estimates.claim(1000) is None
+    assert await made.estimates.ask() == 1
+    claim = await made.estimates.claim(0)
+    assert claim is not None
+    assert (claim.number, claim.tries) == (1, 1)
+
+
+async def test_enough_feedback_makes_it_due_and_a_result_starts_the_count_anew(made: Made) -> None:
+    """Protects the rhythm: one estimate for each so many feedbacks."""
+    meta = made.address.part("meta")
+    await made.store.client.hset(meta, "feedback", "999")
+    assert await made.estimates.claim(1000) is None
+    await made.store.client.hset(meta, "feedback", "1000")
+    claim = await made.estimates.claim(1000)
+    assert claim is not None
+    # More comes while it trains: the next block is counted from where this one was claimed.
+    await made.store.client.hset(meta, "feedback", "1999")
+    assert await made.estimates.finish(claim.token, NONCE, RECORD, result())
+    assert await made.estimates.claim(1000) is None
+    await made.store.client.hset(meta, "feedback", "2000")
+    again = await made.estimates.claim(1000)
+    assert again is not None
+    assert (again.number, again.tries) == (2, 1)
+
+
+async def test_only_one_of_many_workers_gets_the_claim(made: Made) -> None:
+    """Protects the machine from as many trainings as there are workers."""
+    await made.estimates.ask()
+    claims = await asyncio.gather(*(made.estimates.claim(0) for _ in range(20)))
+    assert sum(claim is not None for claim in claims) == 1
+
+
+async def test_a_trusted_result_is_one_event_and_an_untrusted_one_none(made: Made) -> None:
+    """Protects the log: rates in force change once for each trusted estimate."""
+    for number, record in ((1, RECORD), (2, b"")):
+        await made.estimates.ask()
+        claim = await made.estimates.claim(0)
+        assert claim is not None
+        assert await made.estimates.finish(claim.token, NONCE, record, result(number))
+        # The answer got lost and the trainer says it again.
+        assert not await made.estimates.finish(claim.token, NONCE, record, result(number))
+    assert await made.rates_events() == 1
+    assert [one.number for one in await made.estimates.history()] == [2, 1]
+    assert await made.estimates.status() == (False, None)
+
+
+async def test_a_claim_that_ran_out_is_taken_over_and_its_late_result_refused(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects from a second event by a trainer that was only paused."""
+    monkeypatch.setattr(module, "LEASE_MS", 30)
+    await made.estimates.ask()
+    first = await made.estimates.claim(0)
+    assert first is not None
+    assert await made.estimates.claim(0) is None
+    await asyncio.sleep(0.06)
+    second = await made.estimates.claim(0)
+    assert second is not None
+    assert (second.number, second.tries) == (1, 2)
+    assert not await made.estimates.renew(first.token, 0.5)
+    assert not await made.estimates.finish(first.token, NONCE, RECORD, result())
+    assert await made.estimates.finish(second.token, NONCE, RECORD, result())
+    assert await made.rates_events() == 1
+
+
+async def test_a_renewed_claim_lasts_and_tells_its_progress(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects a long training from being begun again meanwhile."""
+    monkeypatch.setattr(module, "LEASE_MS", 200)
+    await made.estimates.ask()
+    claim = await made.estimates.claim(0)
+    assert claim is not None
+    for step in range(4):
+        await asyncio.sleep(0.1)
+        assert await made.estimates.renew(claim.token, step / 4)
+        assert await made.estimates.claim(0) is None
+    _, running = await made.estimates.status()
+    assert running is not None
+    assert (running.number, running.progress) == (1, 0.75)
+
+
+async def test_the_history_is_bounded(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Protects Redis from a model that is estimated for years."""
+    monkeypatch.setattr(module, "HISTORY", 3)
+    for number in range(1, 6):
+        await made.estimates.ask()
+        claim = await made.estimates.claim(0)
+        assert claim is not None
+        await made.estimates.finish(claim.token, NONCE, b"", result(number))
+    assert [one.number for one in await made.estimates.history()] == [5, 4, 3]
+
+
+async def test_a_deleted_model_is_claimed_by_nobody(made: Made) -> None:
+    """Protects a new model of the same name from the estimate of the old one."""
+    await made.estimates.ask()
+    claim = await made.estimates.claim(0)
+    assert claim is not None
+    await made.store.delete(made.address.key)
+    with pytest.raises(NotFound):
+        await made.estimates.claim(0)
+    with pytest.raises(NotFound):
+        await made.estimates.finish(claim.token, NONCE, RECORD, result())
+    assert not await made.estimates.renew(claim.token, 0.5)

@@ -1,0 +1,166 @@
+"""The process that estimates noise rates, as the real service starts it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import psutil
+import pytest
+
+from service.trainer import result_of
+from tests.serving import Service, running_service
+
+LABELS = ["left", "right"]
+RHO_0, RHO_1 = 0.1, 0.25
+ROUNDS = 3000
+#: A training takes 3 to 5 s on a quiet machine.
+DEADLINE_S = 90.0
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Service]:
+    """One service for the estimates of this file."""
+    with running_service() as service:
+        yield service
+
+
+def post(service: Service, path: str, body: Any = None) -> Any:
+    """Return the answer to a POST that has to succeed."""
+    answer = httpx.post(f"{service.url}/v1/models{path}", json=body, timeout=30)
+    answer.raise_for_status()
+    return answer.json()
+
+
+def noise(service: Service, name: str) -> Any:
+    """Return what the service says of the model's noise."""
+    return httpx.get(f"{service.url}/v1/models/{name}/noise", timeout=30).json()
+
+
+def make(service: Service, name: str, kind: str = "rcine", **learner: Any) -> None:
+    """Create a model of two labels and two features."""
+    spec = {
+        "name": name,
+        "learner": {"kind": kind, "gamma": 0.5} | learner,
+        "labels": LABELS,
+        "features": {"type": "dense", "size": 2},
+    }
+    post(service, "", spec)
+
+
+def click_through(service: Service, name: str, rounds: int, *, click: int | None = None) -> None:
+    """Play rounds whose right label is the sign of x[0]; clicks lie, or are all the same."""
+    rng = np.random.default_rng(1)
+    for start in range(0, rounds, 500):
+        xs = rng.normal(size=(min(500, rounds - start), 2)).round(3)
+        asked = {"items": [{"x": x.tolist()} for x in xs]}
+        decisions = post(service, f"/{name}/predict/batch", asked)["items"]
+        feedback = []
+        for x, decision in zip(xs, decisions, strict=True):
+            right = decision["label"] == LABELS[int(x[0] > 0)]
+            bit = int(rng.random() < (1 - RHO_1 if right else RHO_0)) if click is None else click
+            feedback.append({"decision_id": decision["decision_id"], "feedback": bit})
+        post(service, f"/{name}/feedback/batch", {"items": feedback})
+
+
+def wait_for_result(service: Service, name: str, number: int) -> Any:
+    """Return the result with this number."""
+    end_s = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end_s:
+        history = noise(service, name)["history"]
+        if history and history[0]["number"] >= number:
+            return history[0]
+        time.sleep(0.2)
+    raise AssertionError(f"no estimate {number}: {noise(service, name)}")
+
+
+def trainers(service: Service) -> list[psutil.Process]:
+    """Return the trainers that the service has started."""
+    children = psutil.Process(service.pid).children(recursive=True)
+    return [child for child in children if "service.trainer" in " ".join(child.cmdline())]
+
+
+def test_an_estimate_becomes_the_rates_in_force(running: Service) -> None:
+    """Protects the whole way: feedback, log, training, one event, rates near the truth."""
+    make(running, "loop")
+    click_through(running, "loop", ROUNDS)
+    before = noise(running, "loop")
+    assert before["rates"] == {"rho_0": 0.0, "rho_1": 0.0}
+    assert before["estimate_every"] == 50_000
+    seq = httpx.get(f"{running.url}/v1/models/loop").json()["seq"]
+    assert post(running, "/loop/noise/estimate") == {"number": 1}
+    estimate = wait_for_result(running, "loop", 1)
+    assert estimate["trusted"], estimate["verdict"]
+    assert estimate["examples"] == ROUNDS
+    assert abs(estimate["rho_0"] - RHO_0) < 0.05
+    assert abs(estimate["rho_1"] - RHO_1) < 0.05
+    assert [one["label"] for one in estimate["by_label"]] == LABELS
+    after = noise(running, "loop")
+    assert after["rates"] == {name: estimate[name] for name in ("rho_0", "rho_1")}
+    assert httpx.get(f"{running.url}/v1/models/loop").json()["seq"] == seq + 1
+
+
+def test_a_killed_trainer_is_begun_again_and_leaves_one_event(running: Service) -> None:
+    """Protects an estimate from the death of the process that makes it."""
+    make(running, "killed")
+    click_through(running, "killed", ROUNDS)
+    seq = httpx.get(f"{running.url}/v1/models/killed").json()["seq"]
+    post(running, "/killed/noise/estimate")
+    end_s = time.monotonic() + DEADLINE_S
+    while not trainers(running):
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+    (victim,) = trainers(running)
+    os.kill(victim.pid, signal.SIGKILL)
+    estimate = wait_for_result(running, "killed", 1)
+    assert estimate["trusted"], estimate["verdict"]
+    assert httpx.get(f"{running.url}/v1/models/killed").json()["seq"] == seq + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "rounds", "click", "said"),
+    [("nothing", 0, None, "no feedback"), ("all", 600, 1, "click"), ("few", 50, None, "")],
+)
+def test_bad_data_gets_a_verdict_and_changes_nothing(
+    running: Service, name: str, rounds: int, click: int | None, said: str
+) -> None:
+    """Protects the rates in force from blocks that tell nothing."""
+    make(running, name)
+    click_through(running, name, rounds, click=click)
+    post(running, f"/{name}/noise/estimate")
+    estimate = wait_for_result(running, name, 1)
+    assert not estimate["trusted"]
+    assert said in estimate["verdict"]
+    assert noise(running, name)["rates"] == {"rho_0": 0.0, "rho_1": 0.0}
+
+
+def test_a_learner_without_rates_has_no_noise_to_estimate(running: Service) -> None:
+    """Protects from training for a learner that could not use the result."""
+    make(running, "plain", "banditron")
+    for method, path in (("GET", "/plain/noise"), ("POST", "/plain/noise/estimate")):
+        answer = httpx.request(method, f"{running.url}/v1/models{path}")
+        assert answer.status_code == 422
+        assert "uses noise rates" in answer.json()["error"]["message"]
+
+
+def test_no_worker_imports_torch(running: Service) -> None:
+    """Protects the serving process from 400 MB and seconds of import."""
+    mapped = {Path(m.path).name for m in psutil.Process(running.pid).memory_maps()}
+    assert mapped
+    assert not any("torch" in name for name in mapped)
+
+
+def test_a_refusal_is_a_result_too() -> None:
+    """Protects the history from estimates that ended in words."""
+    refused = result_of("torch is not installed", 3, LABELS, 0.5)
+    assert (refused.number, refused.trusted, refused.verdict) == (
+        3,
+        False,
+        "torch is not installed",
+    )
