@@ -1,6 +1,7 @@
-#!lua
+#!lua flags=allow-oom
 -- Store a snapshot if it is newer than the stored one and lies on this log's chain; keep the
--- one before; trim what neither recovery nor the model's keep needs.
+-- one before; trim what neither recovery nor the model's keep needs. Trimming frees memory, so
+-- it may run above maxmemory; without it nothing would be freed there any more.
 -- KEYS: meta, snap, snap1, log   ARGV: uid, seq, chain, digest, blob, keep
 local meta, snap, snap1, log = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain')

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.errors import LogBroken, NotFound
+from service.errors import LogBroken, NotFound, Unavailable
 from service.store import (
     READ_ENTRIES,
     Address,
@@ -87,6 +87,22 @@ async def test_trimming_keeps_what_is_needed(store_url: str, keep: int, first: i
         assert await store.first_seq(address) == 1
         await snapshot_at(store, address, 9)
         assert await store.first_seq(address) == first
+
+
+async def test_trims_above_maxmemory(store_url: str) -> None:
+    """A store that is full still takes snapshots: they free what it can do without."""
+    async with opened(store_url) as store:
+        address = await make(store, log_keep=0)
+        await learn(store, address, 1, 10)
+        await snapshot_at(store, address, 4)
+        await raw_client(store).config_set("maxmemory", 1)
+        try:
+            with pytest.raises(Unavailable, match="maxmemory"):
+                await learn(store, address, 11, 1)
+            assert await snapshot_at(store, address, 9)
+        finally:
+            await raw_client(store).config_set("maxmemory", 0)
+        assert await store.first_seq(address) == 5
 
 
 # -- models -----------------------------------------------------------------------------------
