@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,8 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 #: How long a slowed fsync takes: a disk that is busy with something else.
 SLOW_FSYNC_US = 300_000
+#: Made once: reading the certificates that plain HTTP needs not takes longer than a call.
+NO_TLS = ssl.create_default_context()
 CHECKED = "service.cli"
 UNCHECKED = "tests.torture.unchecked"
 
@@ -126,12 +129,17 @@ class StoreServer:
 class Worker:
     """One `misclick serve` with one worker, on a port that it keeps when it is started again."""
 
-    def __init__(self, redis_url: str, module: str = CHECKED, **settings: object) -> None:
+    def __init__(
+        self,
+        redis_url: str,
+        module: str = CHECKED,
+        settings: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = Path(tempfile.mkstemp(prefix="misclick-worker-", suffix=".log")[1])
         self._command = [sys.executable, "-m", module, "serve", "--port", str(self.port)]
-        for name, value in ({"log_level": "warning"} | settings).items():
+        for name, value in {"log_level": "warning", **settings}.items():
             self._command += [f"--{name.replace('_', '-')}", str(value)]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("MISCLICK_")}
         self._environment = clean | {"MISCLICK_REDIS_URL": redis_url}
@@ -152,7 +160,7 @@ class Worker:
             if self.process.poll() is not None:
                 raise RuntimeError(self.log.read_text(errors="replace")[-2000:])
             with contextlib.suppress(httpx.TransportError):
-                return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
+                return httpx.get(f"{self.url}/readyz", timeout=5, verify=NO_TLS).status_code == 200
             return False
 
         wait_until(ready, "the worker")
@@ -166,7 +174,7 @@ class Worker:
 
     def rewinds(self) -> int:
         """Return how often it found that the store had lost events, over all models."""
-        text = httpx.get(f"{self.url}/metrics", timeout=10).text
+        text = httpx.get(f"{self.url}/metrics", timeout=10, verify=NO_TLS).text
         lines = [line for line in text.splitlines() if line.startswith("misclick_rewinds_total{")]
         return round(sum(float(line.rpartition(" ")[2]) for line in lines))
 
@@ -195,7 +203,7 @@ class Cluster:
         settings: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         self.store = StoreServer(everysec=everysec, options=options)
-        self.workers = [Worker(self.store.url, module, **settings) for _ in range(workers)]
+        self.workers = [Worker(self.store.url, module, settings) for _ in range(workers)]
 
     def __enter__(self) -> Self:
         try:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import httpx
 import redis
 
-from tests.torture.cluster import CHECKED, UNCHECKED, Cluster, wait_until
+from tests.torture.cluster import CHECKED, NO_TLS, UNCHECKED, Cluster, wait_until
 from tests.torture.oracles import Findings, Seen, check_all, read_snapshot
 from tests.torture.traffic import MODELS, Client, Player, Record, create_models
 
@@ -183,7 +183,9 @@ def _settle(cluster: Cluster) -> None:
         wait_until(lambda: not client.zcard("mc:{default/brief}:due"), "the last expiry")
     for worker in cluster.workers:
         for spec in MODELS:
-            state = httpx.get(f"{worker.url}/v1/models/{spec['name']}/state", timeout=30)
+            state = httpx.get(
+                f"{worker.url}/v1/models/{spec['name']}/state", timeout=30, verify=NO_TLS
+            )
             if state.status_code != 200:
                 raise RuntimeError(f"{spec['name']}: {state.status_code} {state.text}")
 

@@ -32,7 +32,7 @@ from service.events import (
 from service.fold import Fold
 from service.ids import nonce_of_request, uniform_of
 from service.spec import ModelSpec
-from tests.torture.cluster import Worker
+from tests.torture.cluster import NO_TLS, Worker
 from tests.torture.traffic import Ack, Decided, Record, nonce_of
 
 #: So many findings of each kind are described; all are counted.
@@ -267,7 +267,7 @@ def _check_workers(
         "x-misclick-sha256": state_digest(fold.encode()),
     }
     for worker in workers:
-        answer = httpx.get(f"{worker.url}/v1/models/{stored.name}/state", timeout=30)
+        answer = httpx.get(f"{worker.url}/v1/models/{stored.name}/state", timeout=30, verify=NO_TLS)
         findings.states += 1
         got = {name: answer.headers.get(name) for name in expected}
         if got != expected:
