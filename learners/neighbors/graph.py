@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.base import check_count
+from learners.errors import ParameterError, expected
 from learners.neighbors.lists import NeighborLists, Revision
 from learners.neighbors.metrics import Rows, Slots
 from learners.neighbors.search import queries_per_pass
@@ -32,6 +33,10 @@ def list_width(k: int) -> int:
     (20, 72)
     """
     return k + math.ceil(_SURPLUS_IN_ROOTS * math.sqrt(k))
+
+
+#: Most places in all lists of one graph, 600 MB.
+MAX_PLACES = 50_000_000
 
 
 class Observer(Protocol):
@@ -63,6 +68,11 @@ class NeighborGraph:
         0 (the default) for one list per example over the whole window; otherwise one list per
         example and class, over the examples of that class.
 
+    Raises
+    ------
+    ParameterError
+        If k is not as said, or the lists would have more than `MAX_PLACES` places.
+
     Examples
     --------
     >>> graph = NeighborGraph(Window(3, n_features=1), k=1)
@@ -75,6 +85,10 @@ class NeighborGraph:
     def __init__(self, window: Window, k: int, n_classes: int = 0) -> None:
         self.window = window
         self.k = check_count("k", k)
+        places = window.capacity * list_width(self.k) * max(1, n_classes)
+        if places > MAX_PLACES:
+            what = f"lists of at most {MAX_PLACES} places in all, here {places}"
+            raise ParameterError(expected("k", what, k))
         self._by_class = n_classes > 0
         self._observers: list[Observer] = []
         self._pools = [self._new_pool() for _ in range(max(1, n_classes))]

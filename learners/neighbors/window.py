@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.base import check_count
-from learners.errors import InputError, expected
+from learners.errors import InputError, ParameterError, expected
 from learners.neighbors.metrics import Rows, Slots, make_metric
 from learners.validation import FloatArray, check_instances
 
@@ -31,6 +31,10 @@ def to_rows(xs: FloatArray) -> Rows:
     return rows
 
 
+#: Most floats in one window, 1 GB: beyond it a wrong option would end in no memory at all.
+MAX_WINDOW_FLOATS = 250_000_000
+
+
 class Window:
     """A ring of labelled rows; a row's place in it is its *slot*, its age its *seq*.
 
@@ -46,6 +50,11 @@ class Window:
     metric
         Name of the distance: ``"euclidean"``, ``"manhattan"`` or ``"cosine"``.
 
+    Raises
+    ------
+    ParameterError
+        If a parameter is not as said, or the window would hold more than `MAX_WINDOW_FLOATS`.
+
     Examples
     --------
     >>> window = Window(2, n_features=1)
@@ -58,6 +67,9 @@ class Window:
     def __init__(self, capacity: int, n_features: int, metric: str = "euclidean") -> None:
         self.capacity = check_count("window", capacity)
         self.n_features = check_count("n_features", n_features)
+        if self.capacity * self.n_features > MAX_WINDOW_FLOATS:
+            what = f"at most {MAX_WINDOW_FLOATS // self.n_features} for {n_features} features"
+            raise ParameterError(expected("window", what, capacity))
         self.rows: Rows = np.zeros((self.capacity, self.n_features), dtype=np.float32)
         self.metric = make_metric(metric, n_features)
         self._sizes: Rows = np.zeros(self.capacity, dtype=np.float32)

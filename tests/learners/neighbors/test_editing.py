@@ -91,6 +91,14 @@ def test_golden_hits_and_misses() -> None:
     assert np.flatnonzero(_condemned(_LABELS, hits, misses)).tolist() == [7]
 
 
+def test_misses_weigh_by_class_size() -> None:
+    """In the class of a quarter, two misses do not outweigh one hit; in the other one does two."""
+    labels = np.repeat([0, 1], (6, 18))
+    hits, misses = np.ones(24, np.int64), np.zeros(24, np.int64)
+    misses[0], hits[6], misses[6] = 2, 2, 1
+    assert np.flatnonzero(_condemned(labels, hits, misses)).tolist() == [6]
+
+
 def test_hmn_ei_takes_a_mislabelled_example() -> None:
     """An example inside the other class goes, and one nearest neighbour gets no worse."""
     rng = np.random.default_rng(6)

@@ -29,15 +29,21 @@ def _apply(graph: NeighborGraph, plain: PlainWindow, step: Step) -> None:
 
 
 def _assert_lists(graph: NeighborGraph, plain: PlainWindow, k: int, label: int | None) -> None:
+    """Assert that the first k are right, and what is kept beyond them for later as well."""
     live = graph.window.live()
     position = {int(slot): place for place, slot in enumerate(live)}
-    pool = label or 0
-    slots, keys = graph.neighbors(live, pool=pool), graph.keys(live, pool=pool)
-    for line, near in enumerate(plain.neighbors(k, label)):
-        real = slots[line] < graph.window.capacity
-        assert [position[int(slot)] for slot in slots[line][real]] == [other for _, other in near]
-        assert keys[line][real].tolist() == [distance for distance, _ in near]
-        assert np.isinf(keys[line][~real]).all()
+    lists = graph._pools[label or 0]
+    assert graph.neighbors(live, pool=label or 0).tolist() == lists.slots[live, :k].tolist()
+    assert graph.keys(live, pool=label or 0).tolist() == lists.keys[live, :k].tolist()
+    for slot, near in zip(live, plain.neighbors(lists.width, label), strict=True):
+        real = lists.slots[slot] < graph.window.capacity
+        length = int(real.sum())
+        assert length >= min(k, len(near))
+        assert [position[int(s)] for s in lists.slots[slot, :length]] == [
+            other for _, other in near[:length]
+        ]
+        assert lists.keys[slot, :length].tolist() == [distance for distance, _ in near[:length]]
+        assert np.isinf(lists.keys[slot, length:]).all()
 
 
 @settings(max_examples=60, deadline=None)
@@ -193,3 +199,11 @@ def test_bad_sizes_are_refused(window: int, k: int) -> None:
     """A window or k that is no positive integer is named."""
     with pytest.raises(ParameterError, match=r"window|k: expected an integer"):
         NeighborGraph(Window(window, 1), k)
+
+
+def test_what_would_take_all_memory_is_refused() -> None:
+    """Windows and lists of gigabytes are a wrong option, not a crash."""
+    with pytest.raises(ParameterError, match="window: expected at most 250000 for 1000 features"):
+        Window(10**12, 1000)
+    with pytest.raises(ParameterError, match="k: expected lists"):
+        NeighborGraph(Window(1000, 2), 10**9)

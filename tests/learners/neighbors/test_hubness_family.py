@@ -246,6 +246,13 @@ def test_edge_cases(kind: type[WindowLearner]) -> None:
     assert empty.suspects().tolist() == []
 
 
+def test_an_example_among_older_equals_hears_k_of_them() -> None:
+    """The youngest of three equal examples does not find itself, and no second one instead."""
+    learner = AKNN(1, 2, k=1)
+    learner.learn_many(np.zeros((3, 1)), np.array([1, 0, 0]))
+    assert learner.suspects().tolist() == [0, 1, 2]
+
+
 def test_bad_hubs_harm_knn_and_not_the_occurrence_models() -> None:
     """What they are for: flipping the labels of hubs costs kNN more than h-FNN."""
     rng = np.random.default_rng(3)
