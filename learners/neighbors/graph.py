@@ -145,6 +145,8 @@ class NeighborGraph:
         Slots
             Where the inserted examples lie; of those that were pushed out again, nothing.
         """
+        if len(rows) and not len(self.window):
+            return self._fill(rows, labels, time_s)
         step = min(self.window.capacity, queries_per_pass(self.window.capacity))
         slots = _NOBODY
         for start in range(0, len(rows), step):
@@ -169,6 +171,20 @@ class NeighborGraph:
     # -- inside ---------------------------------------------------------------------------
     def _new_pool(self) -> NeighborLists:
         return NeighborLists(self.window, self.k, list_width(self.k))
+
+    def _fill(self, rows: Rows, labels: NDArray[np.integer], time_s: float) -> Slots:
+        """Fill the empty window: each list is searched once, over all that came."""
+        window = self.window
+        skipped = max(0, len(rows) - window.capacity)
+        window.first = window.next = window.next + skipped
+        new = window.append(rows[skipped:], labels[skipped:], time_s)
+        for number, pool in enumerate(self._pools):
+            pool.add_members(new[window.labels[new] == number] if self._by_class else new)
+        for pool in self._pools:
+            pool.search(new)
+        for observer in self._observers:
+            observer.count(new)
+        return new
 
     def _replace(
         self, n_gone: int, rows: Rows, labels: NDArray[np.integer], time_s: float

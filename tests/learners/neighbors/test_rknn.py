@@ -97,7 +97,7 @@ def _plug_in(plain: PlainWindow, query: NDArray[np.float32], k: int, k_noise: in
     return int((share - p_0) / (1 - p_0 - p_1) >= Fraction(1, 2))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     k=st.integers(1, 8),
@@ -110,7 +110,7 @@ def test_decisions_equal_the_plain_twin(seed: int, k: int, k_noise: int, window:
     robust = RkNN(2, 2, window=window, k=k, k_noise=k_noise)
     plug_in = PlugIn(2, 2, window=window, k=k)
     plain = PlainWindow(window)
-    for _ in range(40):
+    for _ in range(25):
         x, label = rng.integers(0, 4, size=2).astype(np.float64), int(rng.integers(2))
         robust.learn(x, label)
         plug_in.learn(x, label)
