@@ -31,7 +31,8 @@ class Answer(NamedTuple):
 @asynccontextmanager
 async def running_app(url: str, **settings: Any) -> AsyncIterator[Edge]:
     """Run the application on the store at `url`."""
-    app = create_app(Settings(redis_url=url, **settings))
+    # The store is shared by many tests, each with models of its own.
+    app = create_app(Settings(redis_url=url, **({"max_models": 10_000} | settings)))
     asks: asyncio.Queue[Json] = asyncio.Queue()
     says: asyncio.Queue[Json] = asyncio.Queue()
     scope: Json = {"type": "lifespan", "state": {}}

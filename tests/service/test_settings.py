@@ -39,6 +39,7 @@ OTHER: dict[str, str] = {
     "sweep_interval_s": "0.25",
     "snapshot_events": "77",
     "snapshot_s": "5.5",
+    "estimate_timeout_s": "120.0",
     "log_level": "debug",
 }
 
