@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from learners import LEARNERS, Learner, LearnersError, NoiseRates
 from service.auth import Caller
 from service.complaints import of_learner
-from service.errors import Conflict, Invalid, NotFound, Unavailable
+from service.errors import Conflict, Invalid, NotFound
 from service.events import Kind, LabelChange, Rates
 from service.fold import check_size
 from service.host import Host
@@ -105,7 +105,7 @@ class Models:
         key = caller.key_of(spec.name)
         mine = await self._names(caller)
         if spec.name not in mine and len(mine) >= self._host.settings.max_models:
-            raise Unavailable(f"there are {len(mine)} models already (max_models)")
+            raise Conflict(f"there are {len(mine)} models already (max_models): delete one")
         meta, new = await self._host.create(key, spec, secrets.token_hex(8))
         if not new and meta.spec != spec:
             raise Conflict(f"there is a model {spec.name!r} with another spec")
