@@ -1,0 +1,422 @@
+"""Noise rates as the two levels of a mixture, fitted by maximum likelihood.
+
+Given scores of the labels for each instance (from a network that did not see that round), the
+feedback of a round that showed label j is modelled as
+
+    P(feedback = 1 | x, j) = rho_0[j] + beta[j] p,    beta = 1 - rho_0 - rho_1,
+    p = P(j is right | x, j was shown) = sigmoid(log odds of j in softmax(T scores) + offset).
+
+The rates, the temperature T and the offset are fitted together. T undoes the network's over- or
+under-confidence, which is what ruins a rule that reads extremes. The offset says what the choice
+itself tells: a learner that is right in 85 % of its rounds knows something that a network
+trained on the same clicks may not.
+
+`fit_levels` fits once; `fit_block` fits common rates and rates for each label, and decides between
+them; `level_errors` tells how well they are known.
+Needs scipy, so nothing here is imported with the package.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import chdtri
+
+from learners.validation import FloatArray
+
+IntArray: TypeAlias = NDArray[np.int64]
+
+#: Bounds of log T, of the offset, and of the rates' log odds (1e-4 to 1 - 1e-4): far beyond what
+#: fits need, so that no data, however odd, lead to an infinity.
+_LOG_T = 3.0
+_OFFSET = 12.0
+_LOG_ODDS = 9.2
+#: Standard deviations of the weak priors on log T and the offset. They hold both in place where
+#: the data say nothing, and weigh less than one round where they do.
+_LOG_T_SD = 1.0
+_OFFSET_SD = 3.0
+#: A label's prior counts for at least and at most so many rounds; the first one is a guess that
+#: `fit_block` then replaces.
+_LEAST_COUNT, _FIRST_COUNT, _MOST_COUNT = 2.0, 10.0, 1000.0
+#: How unlikely the labels' rates must be as chance, before they are taken to differ.
+_CHANCE = 0.001
+#: And how many nats a round they must explain. Scores that are wrong for one class as a whole let
+#: its rates seem to differ, however many rounds there are: 0.002 has been seen under equal rates,
+#: while rates that differ by some .05 explain 0.005 and more.
+_MISTAKES_GAIN = 0.004
+
+
+class Levels(NamedTuple):
+    """A fitted mixture.
+
+    Attributes
+    ----------
+    log_temperature, offset
+        log T and the offset: how the scores become P(right).
+    rho_0, rho_1
+        Shape (1,) for rates common to all labels, or (K,) for one pair a label.
+    loss
+        Mean negative log likelihood of a round, in nats; without priors.
+    """
+
+    log_temperature: float
+    offset: float
+    rho_0: FloatArray
+    rho_1: FloatArray
+    loss: float
+
+
+class LabelPrior(NamedTuple):
+    """Beta priors of the labels' rates: mean, and how many rounds it counts for."""
+
+    mean_0: float
+    count_0: float
+    mean_1: float
+    count_1: float
+
+
+#: Counts for nothing.
+NO_PRIOR = LabelPrior(0.5, 0.0, 0.5, 0.0)
+
+
+class BlockFit(NamedTuple):
+    """What `fit_block` found.
+
+    Attributes
+    ----------
+    common
+        One pair of rates for all labels.
+    labels
+        One pair for each label, drawn towards their mean.
+    prior
+        That mean, and how strongly they were drawn.
+    differ
+        Whether the labels' rates differ clearly: then `labels` holds, else `common`.
+    """
+
+    common: Levels
+    labels: Levels
+    prior: LabelPrior
+    differ: bool
+
+    @property
+    def chosen(self) -> Levels:
+        """The fit that holds, with rates of shape (K,)."""
+        return self.labels if self.differ else _spread(self.common, len(self.labels.rho_0))
+
+
+class Rounds(NamedTuple):
+    """What is fitted to.
+
+    Attributes
+    ----------
+    scores
+        Unnormalised log probabilities of the labels, shape (n, K), K >= 2, float64.
+    labels
+        The shown labels' codes, shape (n,), int64.
+    feedback
+        Shape (n,), float64, each 0 or 1.
+    """
+
+    scores: FloatArray
+    labels: IntArray
+    feedback: FloatArray
+
+    def some(self, chosen: NDArray[np.bool_]) -> Rounds:
+        """Return the chosen rounds only."""
+        return Rounds(self.scores[chosen], self.labels[chosen], self.feedback[chosen])
+
+
+def first_levels(feedback: FloatArray, n_rates: int = 1) -> Levels:
+    """Return where a fit begins when nothing is known but how many clicks there are."""
+    clicks = float(np.clip(feedback.mean(), 0.01, 0.99))
+    rho_0, rho_1 = np.full(n_rates, 0.7 * clicks), np.full(n_rates, 0.5 * (1.0 - clicks))
+    return Levels(0.0, 0.0, rho_0, rho_1, np.inf)
+
+
+def right_odds(scores: FloatArray, labels: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the log odds of each shown label in its softmax, and their slope in log T at T = 1.
+
+    Examples
+    --------
+    >>> odds, slope = right_odds(np.log([[0.2, 0.3, 0.5]]), np.array([2]))
+    >>> odds.round(6)
+    array([0.])
+    """
+    rows = np.arange(len(labels))
+    others = scores.copy()
+    own = scores[rows, labels]
+    others[rows, labels] = -np.inf
+    most = others.max(axis=1)
+    weights = np.exp(others - most[:, np.newaxis])
+    total = weights.sum(axis=1)
+    others[rows, labels] = 0.0  # its weight is 0, and 0 times infinity would be NaN
+    mean_other = (weights * others).sum(axis=1) / total
+    return own - most - np.log(total), own - mean_other
+
+
+def right_probability(levels: Levels, rounds: Rounds) -> FloatArray:
+    """Return P(the shown label was right | x, shown) of each round, shape (n,)."""
+    odds, _ = right_odds(rounds.scores * np.exp(levels.log_temperature), rounds.labels)
+    return sigmoid(odds + levels.offset)
+
+
+def fit_levels(rounds: Rounds, start: Levels, prior: LabelPrior = NO_PRIOR) -> Levels:
+    """Fit the mixture from `start`, with as many pairs of rates as `start` has.
+
+    Use it with one pair for rates common to all labels; `fit_block` decides between that and one
+    pair a label.
+    L-BFGS on the log likelihood with its exact gradient; the rates move in log odds. A local
+    optimum is what comes back; from scores that agree with the clicks it has been the same from
+    every start tried.
+
+    Parameters
+    ----------
+    rounds
+        n >= 1 rounds whose scores came from a network that did not see them.
+    start
+        Rates of shape (1,) or (K,), and the temperature and offset to begin with.
+    prior
+        Of each rate, as if so many rounds with that outcome had been seen besides.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> right = rng.random(4000) < 0.5
+    >>> scores = np.where(right, 4.0, -4.0)[:, np.newaxis] * [1.0, 0.0]
+    >>> clicks = (rng.random(4000) < np.where(right, 0.8, 0.1)).astype(np.float64)
+    >>> rounds = Rounds(scores, np.zeros(4000, dtype=np.int64), clicks)
+    >>> levels = fit_levels(rounds, first_levels(clicks))
+    >>> levels.rho_0.round(1), levels.rho_1.round(1)
+    (array([0.1]), array([0.2]))
+    """
+    n_rates = len(start.rho_0)
+    begin = np.concatenate(
+        [
+            [start.log_temperature, start.offset],
+            _log_odds(start.rho_0),
+            _log_odds(start.rho_1),
+        ]
+    )
+    bounds = [(-_LOG_T, _LOG_T), (-_OFFSET, _OFFSET)] + [(-_LOG_ODDS, _LOG_ODDS)] * (2 * n_rates)
+    found = minimize(
+        _objective,
+        begin,
+        args=(rounds, prior),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": 60, "ftol": 1e-9, "gtol": 1e-6},
+    ).x
+    levels = _levels(found, np.inf)
+    return levels._replace(loss=float(_slopes(levels, rounds).losses.mean()))
+
+
+def fit_block(rounds: Rounds, before: BlockFit | None = None, *, bayes_rounds: int = 3) -> BlockFit:
+    """Fit common rates and rates for each label, and decide between them.
+
+    The labels' rates are drawn towards their mean as far as the data leave them open (empirical
+    Bayes): they are taken as draws from a Beta distribution whose mean and width are fitted
+    along with them. A label that was seldom shown, or whose rounds tell little, ends near the
+    mean.
+
+    Parameters
+    ----------
+    rounds
+        As for `fit_levels`.
+    before
+        A fit to similar rounds, to begin there.
+    bayes_rounds
+        How often the Beta distribution is fitted, default 3; it hardly moves after that.
+    """
+    n_labels = rounds.scores.shape[1]
+    common = fit_levels(rounds, first_levels(rounds.feedback) if before is None else before.common)
+    if before is None:
+        labels = _spread(common, n_labels)
+        prior = LabelPrior(
+            float(common.rho_0[0]), _FIRST_COUNT, float(common.rho_1[0]), _FIRST_COUNT
+        )
+    else:
+        labels, prior = before.labels, before.prior
+    for _ in range(bayes_rounds):
+        labels = fit_levels(rounds, labels, prior)
+        told_0, told_1 = _information(labels, rounds)
+        prior = LabelPrior(
+            *_next_prior(labels.rho_0, told_0, prior.mean_0, prior.count_0),
+            *_next_prior(labels.rho_1, told_1, prior.mean_1, prior.count_1),
+        )
+    return BlockFit(common, labels, prior, _differ(common, labels, rounds))
+
+
+def _differ(common: Levels, labels: Levels, rounds: Rounds) -> bool:
+    """Say whether the labels' own rates explain more than chance and the scores' mistakes do."""
+    gain = common.loss - labels.loss
+    more = 2.0 * (len(np.unique(rounds.labels)) - 1)
+    by_chance = 0.5 * float(chdtri(more, _CHANCE)) / len(rounds.labels)
+    return gain > max(by_chance, _MISTAKES_GAIN)
+
+
+def anchored_levels(rounds: Rounds, common: Levels, prior: LabelPrior) -> Levels:
+    """Fit rates for each label, drawn towards the common ones as strongly as `prior` says."""
+    anchored = prior._replace(mean_0=float(common.rho_0[0]), mean_1=float(common.rho_1[0]))
+    return fit_levels(rounds, _spread(common, rounds.scores.shape[1]), anchored)
+
+
+def level_errors(
+    levels: Levels, rounds: Rounds, prior: LabelPrior = NO_PRIOR
+) -> tuple[FloatArray, FloatArray]:
+    """Return standard errors of rho_0 and rho_1, in the shape of the rates.
+
+    From the outer products of the rounds' gradients (temperature and offset taken as unknown
+    too), turned from log odds into rates; never below 1 / (1 + rounds that bear on the rate), as
+    a rate of 0 among m rounds may still be 1 / m.
+    """
+    n_rates = len(levels.rho_0)
+    group = _group(levels, rounds.labels)
+    slopes = _slopes(levels, rounds)
+    own = np.stack([slopes.rho_0, slopes.rho_1])
+    scale = np.stack([slopes.temperature, slopes.offset])
+    size = 2 + 2 * n_rates
+    told = np.zeros((size, size))
+    told[:2, :2] = scale @ scale.T
+    told[0, 0] += 1.0 / _LOG_T_SD**2
+    told[1, 1] += 1.0 / _OFFSET_SD**2
+    labels = np.arange(n_rates)
+    for i in range(2):
+        at_i = 2 + i * n_rates + labels
+        for k in range(2):
+            told[k, at_i] = told[at_i, k] = np.bincount(group, scale[k] * own[i], n_rates)
+            told[at_i, 2 + k * n_rates + labels] = np.bincount(group, own[i] * own[k], n_rates)
+    weight = (prior.count_0 + 1.0) * levels.rho_0 * (1.0 - levels.rho_0)
+    told[2 + labels, 2 + labels] += weight
+    weight = (prior.count_1 + 1.0) * levels.rho_1 * (1.0 - levels.rho_1)
+    told[2 + n_rates + labels, 2 + n_rates + labels] += weight
+    variance = np.diag(np.linalg.pinv(told, hermitian=True)).clip(0.0)[2:]
+    wide = np.sqrt(variance)
+    right = right_probability(levels, rounds)
+    counts_0 = np.bincount(group, 1.0 - right, n_rates)
+    counts_1 = np.bincount(group, right, n_rates)
+    error_0 = wide[:n_rates] * levels.rho_0 * (1.0 - levels.rho_0)
+    error_1 = wide[n_rates:] * levels.rho_1 * (1.0 - levels.rho_1)
+    return (
+        np.minimum(np.maximum(error_0, 1.0 / (1.0 + counts_0)), _NOTHING_KNOWN),
+        np.minimum(np.maximum(error_1, 1.0 / (1.0 + counts_1)), _NOTHING_KNOWN),
+    )
+
+
+#: Standard deviation of a number of which only [0, 1] is known.
+_NOTHING_KNOWN = 12.0**-0.5
+
+
+class _Slopes(NamedTuple):
+    """Each round's negative log likelihood and its gradient, shapes (n,)."""
+
+    losses: FloatArray
+    temperature: FloatArray
+    offset: FloatArray
+    rho_0: FloatArray
+    rho_1: FloatArray
+
+
+def _slopes(levels: Levels, rounds: Rounds) -> _Slopes:
+    """Differentiate; the rates in log odds, each round by the rates of its own group."""
+    odds, odds_slope = right_odds(rounds.scores * np.exp(levels.log_temperature), rounds.labels)
+    right = sigmoid(odds + levels.offset)
+    group = _group(levels, rounds.labels)
+    rho_0, rho_1 = levels.rho_0[group], levels.rho_1[group]
+    clicked = _clipped(rho_0 + (1.0 - rho_0 - rho_1) * right)
+    by_clicked = (clicked - rounds.feedback) / (clicked * (1.0 - clicked))
+    by_odds = by_clicked * (1.0 - rho_0 - rho_1) * right * (1.0 - right)
+    return _Slopes(
+        -np.log(np.where(rounds.feedback == 1, clicked, 1.0 - clicked)),
+        by_odds * odds_slope,
+        by_odds,
+        by_clicked * (1.0 - right) * rho_0 * (1.0 - rho_0),
+        -by_clicked * right * rho_1 * (1.0 - rho_1),
+    )
+
+
+def _objective(theta: FloatArray, rounds: Rounds, prior: LabelPrior) -> tuple[float, FloatArray]:
+    """Return the mean penalised loss and its gradient in (log T, offset, log odds of rates)."""
+    levels = _levels(theta, np.inf)
+    slopes = _slopes(levels, rounds)
+    n, n_rates = len(rounds.labels), len(levels.rho_0)
+    group = _group(levels, rounds.labels)
+    loss = float(slopes.losses.sum())
+    loss += 0.5 * (theta[0] / _LOG_T_SD) ** 2 + 0.5 * (theta[1] / _OFFSET_SD) ** 2
+    gradients = [
+        np.array([slopes.temperature.sum() + theta[0] / _LOG_T_SD**2]),
+        np.array([slopes.offset.sum() + theta[1] / _OFFSET_SD**2]),
+    ]
+    for rates, slope, mean, count in (
+        (levels.rho_0, slopes.rho_0, prior.mean_0, prior.count_0),
+        (levels.rho_1, slopes.rho_1, prior.mean_1, prior.count_1),
+    ):
+        loss -= count * float((mean * np.log(rates) + (1.0 - mean) * np.log1p(-rates)).sum())
+        gradients.append(np.bincount(group, slope, n_rates) - count * (mean - rates))
+    return loss / n, np.concatenate(gradients) / n
+
+
+def _information(levels: Levels, rounds: Rounds) -> tuple[FloatArray, FloatArray]:
+    """Return how much the rounds tell of each label's rates: the inverse of the variance."""
+    right = right_probability(levels, rounds)
+    n_labels = rounds.scores.shape[1]
+    rho_0, rho_1 = levels.rho_0[rounds.labels], levels.rho_1[rounds.labels]
+    clicked = _clipped(rho_0 + (1.0 - rho_0 - rho_1) * right)
+    # A rate of nearly 0 would seem to be known exactly; a click in a hundred is the least taken.
+    variance = np.maximum(clicked * (1.0 - clicked), 0.01)
+    told_0 = _sums(rounds.labels, (1.0 - right) ** 2 / variance, n_labels)
+    return told_0, _sums(rounds.labels, right**2 / variance, n_labels)
+
+
+def _next_prior(
+    rates: FloatArray, told: FloatArray, mean: float, count: float
+) -> tuple[float, float]:
+    """Return the mean and count of the Beta distribution that such shrunken rates came from."""
+    spread = max(mean * (1.0 - mean), 1e-4)
+    left_open = 1.0 / (told + (count + 1.0) / spread)
+    mean = float(np.clip(rates.mean(), 1e-4, 1.0 - 1e-4))
+    variance = float(((rates - mean) ** 2 + left_open).mean())
+    count = mean * (1.0 - mean) / max(variance, 1e-9) - 1.0
+    return mean, float(np.clip(count, _LEAST_COUNT, _MOST_COUNT))
+
+
+def _spread(common: Levels, n_labels: int) -> Levels:
+    return common._replace(
+        rho_0=np.full(n_labels, common.rho_0[0]), rho_1=np.full(n_labels, common.rho_1[0])
+    )
+
+
+def _levels(theta: FloatArray, loss: float) -> Levels:
+    n_rates = (len(theta) - 2) // 2
+    rates = sigmoid(theta[2:])
+    return Levels(float(theta[0]), float(theta[1]), rates[:n_rates], rates[n_rates:], loss)
+
+
+def _sums(group: IntArray, values: FloatArray, n_groups: int) -> FloatArray:
+    """Return the sum of the values of each group."""
+    return np.bincount(group, values, n_groups).astype(np.float64)
+
+
+def _group(levels: Levels, labels: IntArray) -> IntArray:
+    return labels if len(levels.rho_0) > 1 else np.zeros_like(labels)
+
+
+def sigmoid(values: FloatArray) -> FloatArray:
+    """Return 1 / (1 + exp(-values)), without overflow."""
+    result: FloatArray = 1.0 / (1.0 + np.exp(-np.clip(values, -40.0, 40.0)))
+    return result
+
+
+def _log_odds(rates: FloatArray) -> FloatArray:
+    inside = np.clip(rates, 1e-4, 1.0 - 1e-4)
+    result: FloatArray = np.log(inside) - np.log1p(-inside)
+    return result.clip(-_LOG_ODDS, _LOG_ODDS)
+
+
+def _clipped(probabilities: FloatArray) -> FloatArray:
+    """Keep probabilities off 0 and 1, where one round would outweigh all others."""
+    return probabilities.clip(1e-9, 1.0 - 1e-9)

@@ -1,0 +1,220 @@
+"""The network of `NREst` and its training. Needs torch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from learners.errors import InputError, expected
+from learners.noise.estimate import CancelledError
+from learners.noise.mixture import BlockFit, Levels, Rounds, first_levels, fit_block, sigmoid
+
+#: The trained networks: by name, the folds along the first axis; and how instances are scaled.
+Arrays: TypeAlias = dict[str, NDArray[np.float32]]
+#: Width of the two hidden layers, as in the paper's largest networks.
+HIDDEN = 128
+#: Rounds in a step. With 128 as in the paper a step costs as much, and an epoch twice that.
+BATCH = 256
+LEARNING_RATE = 2e-3
+#: The scalars see every round and may go faster than the weights.
+SCALAR_LEARNING_RATE = 2e-2
+#: A fold's training ends after so many epochs without an improvement of the held-out loss by
+#: this many nats a round, which moves the rates by far less than their standard error.
+PATIENCE = 3
+LEAST_GAIN = 1e-4
+#: In training rho_0 + rho_1 stays below this, or no gradient would be left.
+_MOST_NOISE = 0.98
+_BLOCK = 8192
+#: Steps between two looks at the clock and at the caller's wish to stop.
+_STEPS_BETWEEN_LOOKS = 20
+
+
+class Tensors(NamedTuple):
+    """A block of rounds, where torch computes: scaled instances, labels, feedback as floats."""
+
+    xs: Tensor
+    labels: Tensor
+    feedback: Tensor
+
+
+class Watch(NamedTuple):
+    """When to stop, and whom to tell."""
+
+    until_s: float | None
+    cancelled: Callable[[], bool]
+    tell: Callable[[float, float], None]
+
+    def time_is_up(self) -> bool:
+        """Look at the clock and at the caller's wish."""
+        if self.cancelled():
+            raise CancelledError("the estimate was cancelled")
+        return self.until_s is not None and time.monotonic() > self.until_s
+
+
+class Fold(NamedTuple):
+    """What a fold's best epoch left: predictions of the held-out rounds, and the weights."""
+
+    scores: NDArray[np.float32]
+    predicted: NDArray[np.float32]
+    arrays: Arrays
+    epochs: int
+    loss: float
+
+
+class Network:
+    """Two hidden layers and two heads: which label is right, and which one is shown."""
+
+    def __init__(
+        self, n_features: int, n_labels: int, generator: torch.Generator, device: torch.device
+    ) -> None:
+        def weights(n_in: int, n_out: int, gain: float) -> Tensor:
+            drawn: Tensor = torch.randn(n_in, n_out, generator=generator)
+            return drawn.mul(gain * (2.0 / n_in) ** 0.5)
+
+        first = {
+            "hidden_1": weights(n_features, HIDDEN, 1.0),
+            "bias_1": torch.zeros(HIDDEN),
+            "hidden_2": weights(HIDDEN, HIDDEN, 1.0),
+            "bias_2": torch.zeros(HIDDEN),
+            # The right label is first sought where the learner sought it: u(x) = 0.
+            "right": torch.zeros(HIDDEN, n_labels),
+            "right_bias": torch.zeros(n_labels),
+            "shown": weights(HIDDEN, n_labels, 0.3),
+            "shown_bias": torch.zeros(n_labels),
+            "trust": torch.ones(()),
+            "offset": torch.zeros(()),
+        }
+        self.parts = {name: part.to(device).requires_grad_() for name, part in first.items()}
+
+    def load(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
+        """Take over the weights of an earlier network."""
+        for name, part in self.parts.items():
+            got = arrays.get(name)
+            if got is None or got.shape != tuple(part.shape):
+                shape = None if got is None else got.shape
+                raise InputError(expected(f"warm[{name!r}]", f"shape {tuple(part.shape)}", shape))
+            part.data.copy_(torch.from_numpy(np.asarray(got, dtype=np.float32)))
+
+    def arrays(self) -> Arrays:
+        """Return copies of the weights."""
+        return {name: part.detach().cpu().numpy().copy() for name, part in self.parts.items()}
+
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Return a new Adam; the two scalars have a rate of their own."""
+        scalars = [self.parts["trust"], self.parts["offset"]]
+        matrices = [part for name, part in self.parts.items() if name not in ("trust", "offset")]
+        groups: list[dict[str, Any]] = [
+            {"params": matrices},
+            {"params": scalars, "lr": SCALAR_LEARNING_RATE},
+        ]
+        return torch.optim.Adam(groups, lr=LEARNING_RATE)
+
+    def forward(self, xs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the scores of the right and of the shown label, each (n, K)."""
+        p = self.parts
+        hidden = torch.relu(torch.addmm(p["bias_1"], xs, p["hidden_1"]))
+        hidden = torch.relu(torch.addmm(p["bias_2"], hidden, p["hidden_2"]))
+        shown = torch.addmm(p["shown_bias"], hidden, p["shown"])
+        right = torch.addmm(p["right_bias"], hidden, p["right"])
+        # What the choice says is evidence; it is not to be bent by the clicks.
+        right = right + p["trust"] * functional.log_softmax(shown.detach(), dim=1)
+        return right, shown
+
+    def scores(self, xs: Tensor, rows: Tensor) -> NDArray[np.float32]:
+        """Return the right label's scores of some instances."""
+        with torch.no_grad():
+            parts = [self.forward(xs[rows[i : i + _BLOCK]])[0] for i in range(0, len(rows), _BLOCK)]
+            return np.asarray(torch.cat(parts).cpu().numpy())
+
+
+def train_fold(
+    network: Network,
+    block: Tensors,
+    held: NDArray[np.bool_],
+    generator: torch.Generator,
+    most_epochs: int,
+    watch: Watch,
+) -> Fold:
+    """Train on the other folds until the held-out rounds are predicted no better."""
+    device = block.xs.device
+    rows = torch.from_numpy(np.flatnonzero(~held))
+    held_rows = torch.from_numpy(np.flatnonzero(held)).to(device)
+    labels = block.labels[held_rows].cpu().numpy()
+    feedback = block.feedback[held_rows].cpu().numpy().astype(np.float64)
+    optimizer = network.optimizer()
+    n_labels = network.parts["right"].shape[1]
+    levels: Levels = first_levels(feedback, n_labels)
+    fit: BlockFit | None = None
+    scores = network.scores(block.xs, held_rows)
+    best = Fold(scores, _predict(scores, levels, network), network.arrays(), 0, float("inf"))
+    epochs, waited = 0, 0
+    while epochs < most_epochs and waited < PATIENCE:
+        order = rows[torch.randperm(len(rows), generator=generator)].to(device)
+        if not _train_epoch(network, block, order, levels, optimizer, watch):
+            break
+        epochs += 1
+        scores = network.scores(block.xs, held_rows)
+        rounds = Rounds(scores.astype(np.float64), labels, feedback)
+        fit = fit_block(rounds, fit, bayes_rounds=1)
+        levels = fit.chosen
+        waited += 1
+        if levels.loss < best.loss - LEAST_GAIN:
+            waited = 0
+            predicted = _predict(scores, levels, network)
+            best = Fold(scores, predicted, network.arrays(), epochs, levels.loss)
+        watch.tell(epochs / most_epochs, levels.loss)
+    watch.tell(1.0, best.loss)
+    return best._replace(epochs=epochs)
+
+
+def _train_epoch(
+    network: Network,
+    block: Tensors,
+    order: Tensor,
+    levels: Levels,
+    optimizer: torch.optim.Optimizer,
+    watch: Watch,
+) -> bool:
+    """Go once through the rounds; False if the time was up before the end."""
+    shrink = np.minimum(1.0, _MOST_NOISE / (levels.rho_0 + levels.rho_1))
+    pair = np.stack([levels.rho_0 * shrink, 1.0 - levels.rho_1 * shrink]).astype(np.float32)
+    low, high = torch.from_numpy(pair).to(block.xs.device)
+    for step, begin in enumerate(range(0, len(order), BATCH)):
+        if step % _STEPS_BETWEEN_LOOKS == 0 and watch.time_is_up():
+            return False
+        some = order[begin : begin + BATCH]
+        labels = block.labels[some]
+        right, shown = network.forward(block.xs[some])
+        is_own = functional.one_hot(labels, right.shape[1]).bool()
+        own = right.masked_fill(~is_own, 0.0).sum(dim=1)
+        others = torch.logsumexp(right.masked_fill(is_own, -torch.inf), dim=1)
+        probability = torch.sigmoid(own - others + network.parts["offset"])
+        lowest = low[labels]
+        clicked = lowest + (high[labels] - lowest) * probability
+        loss = functional.binary_cross_entropy(
+            clicked.clamp(1e-6, 1.0 - 1e-6), block.feedback[some]
+        ) + functional.cross_entropy(shown, labels)
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        optimizer.step()
+    return True
+
+
+def _predict(scores: NDArray[np.float32], levels: Levels, network: Network) -> NDArray[np.float32]:
+    """Return the network's q(x, label) for every label, without any later correction."""
+    exact = scores.astype(np.float64)
+    exact -= exact.max(axis=1, keepdims=True)
+    posterior = np.exp(exact)
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    odds = np.log(posterior.clip(1e-12)) - np.log((1.0 - posterior).clip(1e-12))
+    probability = sigmoid(odds + network.parts["offset"].item())
+    beta = (1.0 - levels.rho_0 - levels.rho_1).clip(0.0)
+    predicted: NDArray[np.float32] = (levels.rho_0 + beta * probability).astype(np.float32)
+    return predicted
