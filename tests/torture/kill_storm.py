@@ -221,6 +221,7 @@ def report(storm: Storm, *, everysec: bool, kills_wanted: int) -> dict[str, Any]
         "decisions": len(record.decisions),
         "events": findings.events,
         "lost": findings.lost,
+        "lost_decisions": findings.lost_decisions,
         "forgotten": len(record.forgotten),
         "doubled": findings.doubled,
         "gaps": findings.gaps,
@@ -252,7 +253,7 @@ def _times(name: str, times: Sequence[float]) -> dict[str, float]:
 def _targets(numbers: dict[str, Any], everysec: bool, kills: int) -> list[dict[str, Any]]:
     zero = ["doubled", "gaps", "divergent", "snapshots_wrong", "propensities_wrong", "unbalanced"]
     # What everysec lost is gone, and the same request may then get another answer.
-    zero += [] if everysec else ["lost", "forgotten", "surprises", "rewinds"]
+    zero += [] if everysec else ["lost", "lost_decisions", "forgotten", "surprises", "rewinds"]
     targets = [
         {"name": name, "value": numbers[name], "target": 0, "met": numbers[name] == 0}
         for name in zero

@@ -114,7 +114,7 @@ def wrong_snapshot(client: Any, rounds: Rounds) -> None:
     [
         (invent_ack, {"lost"}),
         (other_value, {"lost"}),
-        (lose_decision, {"lost", "unbalanced"}),
+        (lose_decision, {"lost_decisions", "unbalanced"}),
         (log_twice, {"doubled", "unbalanced"}),
         (cut_log, {"gaps"}),
         (miscount, {"unbalanced"}),
