@@ -25,6 +25,7 @@ from clients.types import (
     Instance,
     Model,
     ModelSpec,
+    Noise,
     Readiness,
     Receipt,
     State,
@@ -104,6 +105,17 @@ def set_rates(model: str, rho_0: float, rho_1: float) -> Call[int]:
     return Call(
         method="POST", path=_path(model, "rates"), body=body, parse=lambda got: _seq(got).seq
     )
+
+
+def noise(model: str) -> Call[Noise]:
+    """GET /v1/models/{model}/noise."""
+    return Call(method="GET", path=_path(model, "noise"), parse=_decoder(Noise))
+
+
+def estimate_noise(model: str) -> Call[int]:
+    """POST /v1/models/{model}/noise/estimate."""
+    path = _path(model, "noise", "estimate")
+    return Call(method="POST", path=path, parse=lambda got: _number(got).number)
 
 
 # -- the loop -----------------------------------------------------------------------------
@@ -198,6 +210,10 @@ class _Seq(msgspec.Struct):
     seq: int
 
 
+class _Number(msgspec.Struct):
+    number: int
+
+
 class _DecisionItems(msgspec.Struct):
     items: list[Decision]
 
@@ -273,6 +289,7 @@ def _decoder(kind: type[T]) -> Callable[[bytes], T]:
 
 _models = _decoder(_Models)
 _seq = _decoder(_Seq)
+_number = _decoder(_Number)
 
 
 def _nothing(body: bytes) -> None:

@@ -22,6 +22,7 @@ from clients.types import (
     Instance,
     Model,
     ModelSpec,
+    Noise,
     Readiness,
     Receipt,
     State,
@@ -103,6 +104,14 @@ class AsyncClient(Base):
     async def set_rates(self, model: str, *, rho_0: float, rho_1: float) -> int:
         """Let the model assume other noise rates from now on; return the event's number."""
         return await self._send(_wire.set_rates(model, rho_0, rho_1))
+
+    async def noise(self, model: str) -> Noise:
+        """Return what is known of how a model's clicks lie: rates in force, and estimates."""
+        return await self._send(_wire.noise(model))
+
+    async def estimate_noise(self, model: str) -> int:
+        """Ask for an estimate of the noise rates from the newest feedback; return its number."""
+        return await self._send(_wire.estimate_noise(model))
 
     async def predict(
         self,

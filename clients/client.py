@@ -25,6 +25,7 @@ from clients.types import (
     Instance,
     Model,
     ModelSpec,
+    Noise,
     Readiness,
     Receipt,
     State,
@@ -147,6 +148,38 @@ class Client(Base):
             P(feedback = 0 | the label was right), in [0, 1), with rho_0 + rho_1 < 1.
         """
         return self._send(_wire.set_rates(model, rho_0, rho_1))
+
+    def noise(self, model: str) -> Noise:
+        """Return what is known of how a model's clicks lie: rates in force, and estimates.
+
+        Raises
+        ------
+        InvalidError
+            The model's learner uses no noise rates.
+        """
+        return self._send(_wire.noise(model))
+
+    def estimate_noise(self, model: str) -> int:
+        """Ask for an estimate of the noise rates from the newest feedback; return its number.
+
+        It is made in the background and comes into force by itself if it can be trusted. While
+        one is asked for or being made, it is that one.
+
+        Raises
+        ------
+        InvalidError
+            The model's learner uses no noise rates.
+
+        Examples
+        --------
+        ::
+
+            number = client.estimate_noise("ads")
+            while (estimate := client.noise("ads").result(number)) is None:
+                time.sleep(1)
+            print(estimate.verdict, estimate.rho_0, estimate.rho_1)
+        """
+        return self._send(_wire.estimate_noise(model))
 
     def predict(
         self,

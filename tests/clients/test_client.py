@@ -2,6 +2,7 @@
 
 import inspect
 import io
+import time
 from pathlib import Path
 
 import httpx
@@ -22,6 +23,7 @@ from clients import (
     InvalidError,
     ModelSpec,
     Named,
+    NoiseRates,
     NotFoundError,
     ProtocolError,
     Receipt,
@@ -290,6 +292,37 @@ async def _learn(client: AsyncClient, spec: ModelSpec) -> None:
     assert (await client.learn(spec.name, X, "b")).status == "applied"
     examples = [Example(x=X, label="c")] * 2
     assert [one.seq for one in await client.learn_batch(spec.name, examples)] == [2, 3]
+
+
+def test_noise_is_asked_for_and_told(client: Client) -> None:
+    """An estimate is asked for by its number, and a refusal is a result."""
+    spec = fresh_spec()
+    assert client.create_model(spec).estimate_every is None
+    noise = client.noise(spec.name)
+    assert noise.rates == NoiseRates(rho_0=0.1, rho_1=0.2)
+    assert (noise.estimate_every, noise.asked, noise.running) == (0, False, None)
+    assert client.estimate_noise(spec.name) == 1
+    end_s = time.monotonic() + 60
+    while (result := client.noise(spec.name).result(1)) is None:
+        assert time.monotonic() < end_s
+        time.sleep(0.1)
+    assert not result.trusted
+    assert "no feedback" in result.verdict
+    assert client.estimate_noise(spec.name) == 2
+
+
+async def test_noise_is_asked_for_with_asyncio(service: Service) -> None:
+    """The same two calls, and the same refusal where there are no rates."""
+    spec, plain = fresh_spec(estimate_every=2000), fresh_spec(learner={"kind": "bpa"})
+    async with AsyncClient(service.url) as client:
+        await client.create_model(spec)
+        await client.create_model(plain)
+        assert (await client.noise(spec.name)).estimate_every == 2000
+        assert await client.estimate_noise(spec.name) == 1
+        with pytest.raises(InvalidError, match="uses noise rates"):
+            await client.noise(plain.name)
+        with pytest.raises(InvalidError, match="uses noise rates"):
+            await client.estimate_noise(plain.name)
 
 
 async def test_api_keys(run_app: RunApp, tmp_path: Path) -> None:
