@@ -12,6 +12,7 @@ COMMANDS = {
     "serve": ("service.serve_command", "run the service"),
     "replay": ("service.replay_command", "replay a data set as a noisy click stream"),
     "demo": ("service.demo_command", "show the whole loop on real data in a minute or two"),
+    "noise": ("service.noise_command", "what is known of how a model's clicks lie"),
     "key": ("service.key_command", "make an API key"),
 }
 

@@ -1,0 +1,165 @@
+"""The command `misclick noise`: what is known of how a model's clicks lie, and finding out."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from clients import Client, InputError, MisclickError, Noise
+from clients.noise_report import (
+    history_table,
+    label_summary,
+    label_table,
+    plot,
+    rates_table,
+    summary,
+)
+from service.replay_command import API_KEY_VARIABLE
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
+
+#: The service's own limit on a training by default (600 s), tried again once, and some.
+WAIT_S = 1500.0
+#: A trainer tells how far it is every few seconds.
+POLL_S = 0.5
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command and its options."""
+    parser = subparsers.add_parser(
+        "noise",
+        help="what is known of how a model's clicks lie",
+        description=(
+            "Show the noise rates that a model assumes, how well they are known, and how they "
+            "were found; with --estimate, estimate them now from the newest feedback. The API "
+            f"key, if the service has any, is read from {API_KEY_VARIABLE}."
+        ),
+        epilog="example: misclick noise ads --url http://localhost:8000 --estimate --png q.png",
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("model", help="its name")
+    parser.add_argument("--url", required=True, help="of the service")
+    parser.add_argument(
+        "--estimate", action="store_true", help="ask for an estimate now and wait until it ended"
+    )
+    parser.add_argument(
+        "--wait-s",
+        type=_seconds,
+        default=WAIT_S,
+        metavar="SECONDS",
+        help="longest wait for an estimate (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--png",
+        type=Path,
+        metavar="FILE",
+        help="draw what the network of the newest estimate says of each label's clicks",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _seconds(text: str) -> float:
+    """Read how long to wait; argparse tells what is wrong with another text."""
+    seconds = float(text)
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise ValueError(text)
+    return seconds
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show what is known, draw it; return the exit status."""
+    try:
+        with Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE)) as client:
+            if args.estimate:
+                number = client.estimate_noise(args.model)
+                # Standard output is for what is known in the end.
+                console = Console(stderr=True, highlight=False)
+                noise = wait(client, args.model, number, wait_s=args.wait_s, console=console)
+            else:
+                noise = client.noise(args.model)
+        if args.json:
+            print(msgspec.json.encode(noise).decode())
+        else:
+            _show(noise, Console(highlight=False))
+        if args.png:
+            _draw(args, noise)
+    except (MisclickError, OSError) as error:
+        print(f"misclick noise: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("misclick noise: stopped; what was asked for goes on", file=sys.stderr)
+        return 130
+    return 0
+
+
+def wait(client: Client, model: str, number: int, *, wait_s: float, console: Console) -> Noise:
+    """Show on a terminal how far an estimate is; return what is known when it has ended.
+
+    Parameters
+    ----------
+    client
+        Of the service.
+    model
+        Its name.
+    number
+        Of the estimate.
+    wait_s
+        Longest wait, seconds, above 0.
+    console
+        Where the progress is shown.
+
+    Raises
+    ------
+    TimeoutError
+        The estimate has not ended by then.
+    """
+    end_s = time.monotonic() + wait_s
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with shown:
+        task = shown.add_task(f"estimate {number} is asked for", total=None)
+        while True:
+            noise = client.noise(model)
+            if noise.result(number) is not None:
+                return noise
+            if noise.running is not None:
+                done = noise.running.progress
+                what = f"estimate {noise.running.number} is being made, {done:.0%}"
+                # Before the first epoch ends nothing is known: the bar pulses.
+                shown.update(task, description=what, completed=done, total=1.0 if done else None)
+            left_s = end_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError(f"estimate {number} has not ended within {wait_s:g} s")
+            time.sleep(min(POLL_S, left_s))
+
+
+def _show(noise: Noise, console: Console) -> None:
+    console.print(rates_table(noise))
+    for line in summary(noise):
+        # What the service says is no markup.
+        console.print(line, markup=False)
+    if noise.history:
+        console.print(history_table(noise.history))
+    newest = next((estimate for estimate in noise.history if estimate.by_label), None)
+    if newest is not None:
+        console.print(label_table(newest))
+        console.print(label_summary(newest))
+
+
+def _draw(args: argparse.Namespace, noise: Noise) -> None:
+    drawn = next((estimate for estimate in noise.history if estimate.histogram), None)
+    if drawn is None:
+        raise InputError("--png: expected an estimate to draw; ask for one with --estimate")
+    trust = "" if drawn.trusted else ", not trusted"
+    title = f"{args.model}: estimate {drawn.number} from {drawn.examples:,} rounds{trust}"
+    plot(drawn, args.png, title=title)

@@ -1,0 +1,158 @@
+"""Tables and pictures of a model's noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from msgspec.structs import replace
+from rich.console import Console
+
+from clients import Estimate, InputError, LabelRates, Noise, NoiseRates, Running
+from clients.noise_report import (
+    history_table,
+    label_summary,
+    label_table,
+    plot,
+    rates_table,
+    summary,
+)
+
+ORANGE, BLUE = (0xD5, 0x5E, 0x00), (0x00, 0x72, 0xB2)
+REFUSED = Estimate(
+    number=8,
+    ended_at_ms=1_780_000_000_000,
+    took_s=1.0,
+    examples=7,
+    trusted=False,
+    verdict="torch is not installed: install misclick[noise]",
+)
+
+
+def estimate(n_labels: int) -> Estimate:
+    """Return a trusted estimate; label k was shown k times."""
+    by_label = tuple(
+        LabelRates(
+            label=f"label [{k}]",
+            rho_0=0.1,
+            rho_1=0.3,
+            rho_0_error=0.01,
+            rho_1_error=0.02,
+            shown=k,
+        )
+        for k in range(n_labels)
+    )
+    hills = tuple(60 if bin_ == 5 else 40 if bin_ == 35 else 0 for bin_ in range(50))
+    return Estimate(
+        number=7,
+        ended_at_ms=1_780_000_000_000,
+        took_s=4.2,
+        examples=12_345,
+        trusted=True,
+        verdict="trusted",
+        rho_0=0.1,
+        rho_1=0.3,
+        rho_0_error=0.01,
+        rho_1_error=0.02,
+        labels_differ=False,
+        by_label=by_label,
+        histogram=(hills,) * n_labels,
+    )
+
+
+def noise(*history: Estimate, rho_0: float = 0.1, **fields: Any) -> Noise:
+    """Return what is known where these estimates were made."""
+    given: dict[str, Any] = {"estimate_every": 50_000, "asked": False, "running": None}
+    rates = NoiseRates(rho_0=rho_0, rho_1=0.3)
+    return Noise(rates=rates, history=history, **(given | fields))
+
+
+def shown(*what: Any) -> str:
+    """Return what a terminal of usual width shows."""
+    console = Console(width=80, highlight=False)
+    with console.capture() as capture:
+        for one in what:
+            console.print(one)
+    return capture.get()
+
+
+def test_rates_have_intervals_where_an_estimate_is_behind_them() -> None:
+    """A reader is not given an interval for rates that somebody set."""
+    text = shown(rates_table(noise(estimate(2))))
+    assert "10.0 %" in text
+    assert "8.0 to 12.0 %" in text
+    assert "26.1 to 33.9 %" in text
+    text = shown(rates_table(noise(estimate(2), rho_0=0.2)))
+    assert "20.0 %" in text
+    assert " to " not in text
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (noise(estimate(2)), ["come from estimate 7", "every 50,000 feedbacks"]),
+        (noise(REFUSED, estimate(2)), ["come from estimate 7", "is 8: torch", "every 50,000"]),
+        (noise(rho_0=0.2, estimate_every=0), ["No estimate", "only when somebody asks"]),
+        (noise(asked=True), ["No estimate", "An estimate is asked for"]),
+        (
+            noise(asked=True, running=Running(number=9, progress=0.4, started_at_ms=0)),
+            ["No estimate", "Estimate 9 is being made: 40%"],
+        ),
+    ],
+)
+def test_the_summary_says_where_rates_come_from_and_what_comes(
+    known: Noise, said: list[str]
+) -> None:
+    """Each state of a model has its sentences, and none of another state."""
+    lines = summary(known)
+    for part in said:
+        assert sum(part in line for line in lines) == 1
+    assert len(lines) == len(said)
+
+
+def test_the_history_fits_a_terminal() -> None:
+    """Numbers are whole at 80 columns, and brackets of a verdict are not taken for markup."""
+    text = shown(history_table([REFUSED, estimate(2)]))
+    for part in ("2026-05-28 20:26", "12,345", "10.0 ± 1.0", "30.0 ± 2.0", "trusted"):
+        assert part in text
+    assert "[noise]" in text
+    assert "…" not in text
+    assert " - " in text
+
+
+def test_labels_are_listed_by_how_often_they_were_shown() -> None:
+    """The best known rates come first, and what is left out is counted."""
+    many = estimate(50)
+    text = shown(label_table(many), label_summary(many))
+    assert text.index("label [49]") < text.index("label [10]")
+    assert "label [9]" not in text
+    assert "10 labels were shown less often than these." in text
+    assert "differ no more than chance" in label_summary(many)
+    assert "differ more than chance" in label_summary(replace(many, labels_differ=True))
+
+
+def columns_of(path: Path, colour: tuple[int, int, int]) -> set[int]:
+    """Return in which columns of a picture a vertical line of this colour stands."""
+    image = np.rint(imread(path)[..., :3] * 255).astype(int)
+    return set(np.flatnonzero((image == colour).all(axis=-1).sum(axis=0) > 200).tolist())
+
+
+@pytest.mark.parametrize(("n_labels", "across"), [(1, 1), (2, 2), (5, 3), (30, 4)])
+def test_the_picture_has_the_chosen_points(tmp_path: Path, n_labels: int, across: int) -> None:
+    """In each panel of a row there is a line at rho_0, and one at 1 - rho_1 right of it."""
+    path = tmp_path / "q.png"
+    plot(estimate(n_labels), path, title="Test, $5")
+    orange, blue = (sorted(columns_of(path, colour)) for colour in (ORANGE, BLUE))
+    assert len([x for x in orange if x - 1 not in orange]) == across
+    assert len([x for x in blue if x - 1 not in blue]) == across
+    assert all(left < right for left, right in zip(orange, blue, strict=False))
+
+
+def test_what_has_no_histogram_cannot_be_drawn(tmp_path: Path) -> None:
+    """The reason is said instead of an empty picture."""
+    with pytest.raises(InputError, match="torch is not installed"):
+        plot(REFUSED, tmp_path / "q.png", title="Test")
+    assert not (tmp_path / "q.png").exists()

@@ -1,0 +1,148 @@
+"""The command `misclick noise`, with a real service and a real training."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from rich.console import Console
+
+from clients import Client, Feedback, Instance, Noise
+from service.auth import Scope, new_key
+from service.cli import main
+from service.noise_command import wait
+from tests.clients.conftest import fresh_spec
+from tests.serving import Service, running_service
+
+RHO_0, RHO_1 = 0.1, 0.25
+ROUNDS = 2000
+#: Some 4 s on a quiet machine.
+LIMIT_S = "120"
+
+
+def make(client: Client, *, rounds: int) -> str:
+    """Create a model of two labels, play rounds with clicks that lie, return its name."""
+    learner = {"kind": "rcine", "gamma": 0.5}
+    spec = fresh_spec(labels=("left", "right"), learner=learner, estimate_every=5000)
+    assert client.create_model(spec).estimate_every == 5000
+    xs = np.random.default_rng(1).normal(size=(rounds, 3)).round(3)
+    chance = np.random.default_rng(2).random(rounds)
+    decisions = client.predict_batch(spec.name, [Instance(x=x) for x in xs])
+    client.feedback_batch(
+        spec.name,
+        [
+            Feedback(
+                decision.decision_id,
+                int(u < (1 - RHO_1 if (decision.label == "right") == (x[0] > 0) else RHO_0)),
+            )
+            for decision, x, u in zip(decisions, xs, chance, strict=True)
+        ],
+    )
+    return spec.name
+
+
+def test_the_rates_are_estimated_shown_and_drawn(
+    service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole way: ask, wait, tables, picture; and as JSON the same that the client gets."""
+    png = tmp_path / "q.png"
+    with Client(service.url) as client:
+        name = make(client, rounds=ROUNDS)
+        command = ["noise", name, "--url", service.url]
+        assert main([*command, "--estimate", "--wait-s", LIMIT_S, "--png", str(png)]) == 0
+        said = capsys.readouterr()
+        known = client.noise(name)
+        assert main([*command, "--json"]) == 0
+        assert msgspec.json.decode(capsys.readouterr().out, type=Noise) == known
+    (estimate,) = known.history
+    assert known.source == estimate, estimate.verdict
+    assert abs(known.rates.rho_0 - RHO_0) < 0.06
+    assert abs(known.rates.rho_1 - RHO_1) < 0.06
+    assert [one.label for one in estimate.by_label] == ["left", "right"]
+    assert sum(one.shown for one in estimate.by_label) == estimate.examples == ROUNDS
+    assert [sum(counts) for counts in estimate.histogram] == [ROUNDS, ROUNDS]
+    for part in (f"{100 * known.rates.rho_0:.1f} %", "come from estimate 1", "2,000", "right"):
+        assert part in said.out
+    assert said.err == ""
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_refused_estimate_is_told(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """Too few data are a verdict, not an error; but there is nothing to draw."""
+    with Client(service.url) as client:
+        name = make(client, rounds=0)
+    command = ["noise", name, "--url", service.url]
+    assert main([*command, "--estimate"]) == 0
+    assert "The newest estimate is 1: no feedback yet" in capsys.readouterr().out
+    assert main([*command, "--png", "q.png"]) == 2
+    assert "expected an estimate to draw" in capsys.readouterr().err
+    assert not Path("q.png").exists()
+
+
+def test_a_terminal_sees_how_far_it_is(service: Service) -> None:
+    """Whoever waits sees what for; nothing is left of it afterwards."""
+    out = io.StringIO()
+    with Client(service.url) as client:
+        name = make(client, rounds=0)
+        number = client.estimate_noise(name)
+        console = Console(file=out, force_terminal=True, width=80)
+        noise = wait(client, name, number, wait_s=float(LIMIT_S), console=console)
+        assert noise.result(number) == client.noise(name).history[0]
+    assert "estimate 1 is" in out.getvalue()
+
+
+def test_the_wait_is_bounded(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """A trainer that does not end does not hold the user for ever."""
+    with Client(service.url) as client:
+        name = make(client, rounds=0)
+    assert main(["noise", name, "--url", service.url, "--estimate", "--wait-s", ".01"]) == 2
+    told = capsys.readouterr().err
+    assert told == "misclick noise: estimate 1 has not ended within 0.01 s\n"
+
+
+def test_mistakes_are_told_in_one_line(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model that is not there, one without rates, a wrong address: status 2 and a sentence."""
+    with Client(service.url) as client:
+        plain = client.create_model(fresh_spec(learner={"kind": "banditron"})).name
+    for arguments, complaint in (
+        (["no-such-model", "--url", service.url], "no-such-model"),
+        ([plain, "--url", service.url], "a learner that uses noise rates"),
+        ([plain, "--url", service.url, "--estimate"], "a learner that uses noise rates"),
+        ([plain, "--url", "nowhere"], "base_url"),
+    ):
+        assert main(["noise", *arguments]) == 2
+        told = capsys.readouterr().err
+        assert told.startswith("misclick noise: ")
+        assert complaint in told
+        assert told.count("\n") == 1
+    for wrong in ("nan", "0", "inf", "x"):
+        with pytest.raises(SystemExit):
+            main(["noise", plain, "--url", service.url, "--wait-s", wrong])
+        assert "--wait-s" in capsys.readouterr().err
+
+
+def test_the_key_comes_from_the_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key is not on the command line, where every user of the machine reads it."""
+    key, line = new_key("ops", "shop", [Scope.ADMIN])
+    path = tmp_path / "keys.json"
+    path.write_text(f"[{line}]")
+    monkeypatch.delenv("MISCLICK_API_KEY", raising=False)
+    with running_service(keys_file=path) as guarded:
+        spec = fresh_spec(learner={"kind": "rcine"})
+        with Client(guarded.url, api_key=key) as client:
+            client.create_model(spec)
+        command = ["noise", spec.name, "--url", guarded.url]
+        assert main(command) == 2
+        assert "key" in capsys.readouterr().err
+        monkeypatch.setitem(os.environ, "MISCLICK_API_KEY", key)
+        assert main(command) == 0
+    assert "only" not in (out := capsys.readouterr().out)
+    assert "every 50,000 feedbacks" in out
