@@ -157,7 +157,7 @@ class StoreMachine(RuleBasedStateMachine):
             seq, first = self.learned[number]
             expected = "duplicate" if first == label else "conflict"
             assert (verdict.status, verdict.seq) == (expected, seq)
-            self.counts["duplicates"] += 1
+            self.counts[f"{expected}s"] += 1
         else:
             self.log.append(("l", number, None))
             self.learned[number] = len(self.log), label
