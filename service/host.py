@@ -240,6 +240,11 @@ def active_labels_text(fold: Fold) -> str:
     return msgspec.json.encode(list(zip(fold.labels, active, strict=True))).decode()
 
 
+def label_names(text: str) -> list[str]:
+    """Return the labels in what `active_labels_text` wrote."""
+    return [name for name, _ in msgspec.json.decode(text, type=list[tuple[str, bool]])]
+
+
 async def _forever(job: Callable[[], Awaitable[None]], pause_s: float) -> None:
     while True:
         try:

@@ -35,7 +35,7 @@ from service.events import (
 )
 from service.features import MAX_VALUE, Row
 from service.fold import Fold
-from service.host import active_labels_text, initial_fields
+from service.host import active_labels_text, initial_fields, label_names
 from service.ids import FINGERPRINT_BYTES, NONCE_BYTES
 from service.replica import Replica
 from service.spec import MAX_LABELS, ModelSpec
@@ -104,14 +104,17 @@ class Line(Struct, forbid_unknown_fields=True, omit_defaults=True):
 async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
     """Yield the model's NDJSON, from the oldest state that the log still continues."""
     await replica.catch_up()
+    # Head, labels and counters of one moment; the log goes on while it is exported.
     meta = await store.meta(replica.key)
-    last = replica.fold.seq
+    last = meta.seq
+    labels = label_names(meta.labels)
     first = await store.first_seq(replica.address)
     snapshot = None
     if first is None or first > 1:
         stored = await store.snapshots(replica.address)
         snapshot = stored[-1] if stored else None
-    labels = list(replica.fold.labels)
+    if snapshot is not None and snapshot.seq > last:
+        raise Conflict("the log was trimmed while it was exported: try again")
     yield _header(meta.spec, meta.uid, labels, meta.counters, snapshot)
     after = snapshot.seq if snapshot else 0
     while after < last:

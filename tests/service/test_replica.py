@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import cast
 
 import msgspec
@@ -12,6 +13,7 @@ from service.errors import Conflict, NotFound, Unavailable
 from service.events import Example, LabelChange
 from service.replica import Ask, Decided, Replica
 from service.store import Address, ModelGone, Store
+from service.transfer import export, import_model
 from tests.service.stores import (
     LABELLED,
     SECRET,
@@ -315,6 +317,37 @@ async def test_no_false_rewind_under_load(store_url: str) -> None:
         await asyncio.gather(keep_fresh(), *(play(replica, 10, 100 * i) for i in range(12)))
         await replica.catch_up()
         assert (replica.rewinds, replica.fold.seq) == (0, 120)
+
+
+class Busy(Store):
+    """A store in which a label is added and used while a model is being exported."""
+
+    async def first_seq(self, address: Address) -> int | None:
+        """Let others work before this one looks."""
+        await add_label(self, address)
+        await play(self.worker, 20, 100)
+        return await super().first_seq(address)
+
+    worker: Replica
+
+
+async def test_an_export_is_of_one_moment(store_url: str) -> None:
+    """What happens during an export is not in it, not even half: it can be imported."""
+    async with opened(store_url) as plain:
+        busy = Busy(plain.client)
+        address = await make(busy)
+        busy.worker = await replica_of(busy, address)
+        await play(busy.worker, 5)
+        chunks = [chunk async for chunk in export(busy, busy.worker)]
+        assert sum(chunk.count(b"\n") for chunk in chunks) == 1 + 5
+        await import_model(plain, f"{address.key}-2", "m2", parts_of(chunks))
+        assert (await plain.meta(f"{address.key}-2")).counters["feedback"] == 5
+
+
+async def parts_of(chunks: list[bytes]) -> AsyncIterator[bytes]:
+    """Yield the parts of a body."""
+    for chunk in chunks:
+        yield chunk
 
 
 async def test_a_deleted_model_is_gone(store_url: str) -> None:
