@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 from msgspec.structs import replace
+from numpy.typing import NDArray
 from rich.console import Console
 
 from clients import Estimate, InputError, LabelRates, Noise, NoiseRates, Running
@@ -134,10 +135,10 @@ def test_labels_are_listed_by_how_often_they_were_shown() -> None:
     assert "differ more than chance" in label_summary(replace(many, labels_differ=True))
 
 
-def columns_of(path: Path, colour: tuple[int, int, int]) -> set[int]:
-    """Return in which columns of a picture a vertical line of this colour stands."""
-    image = np.rint(imread(path)[..., :3] * 255).astype(int)
-    return set(np.flatnonzero((image == colour).all(axis=-1).sum(axis=0) > 200).tolist())
+def lines_of(image: NDArray[np.int64], colour: tuple[int, int, int]) -> list[int]:
+    """Return at which columns of a picture vertical lines of this colour begin."""
+    columns = set(np.flatnonzero((image == colour).all(axis=-1).sum(axis=0) > 200).tolist())
+    return sorted(column for column in columns if column - 1 not in columns)
 
 
 @pytest.mark.parametrize(("n_labels", "across"), [(1, 1), (2, 2), (5, 3), (30, 4)])
@@ -145,10 +146,12 @@ def test_the_picture_has_the_chosen_points(tmp_path: Path, n_labels: int, across
     """In each panel of a row there is a line at rho_0, and one at 1 - rho_1 right of it."""
     path = tmp_path / "q.png"
     plot(estimate(n_labels), path, title="Test, $5")
-    orange, blue = (sorted(columns_of(path, colour)) for colour in (ORANGE, BLUE))
-    assert len([x for x in orange if x - 1 not in orange]) == across
-    assert len([x for x in blue if x - 1 not in blue]) == across
-    assert all(left < right for left, right in zip(orange, blue, strict=False))
+    image = np.rint(imread(path)[..., :3] * 255).astype(np.int64)
+    orange, blue = lines_of(image, ORANGE), lines_of(image, BLUE)
+    assert len(orange) == len(blue) == across
+    panel = image.shape[1] / across
+    # rho_0 = .1 and 1 - rho_1 = .7 are .6 apart; an axis is somewhat narrower than its panel.
+    assert all(0.4 * panel < b - o < 0.6 * panel for o, b in zip(orange, blue, strict=True))
 
 
 def test_what_has_no_histogram_cannot_be_drawn(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_terminal_sees_how_far_it_is(service: Service) -> None:
         console = Console(file=out, force_terminal=True, width=80)
         noise = wait(client, name, number, wait_s=float(LIMIT_S), console=console)
         assert noise.result(number) == client.noise(name).history[0]
-    assert "estimate 1 is" in out.getvalue()
+    assert "estimate 1 is asked for" in out.getvalue()
 
 
 def test_the_wait_is_bounded(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
