@@ -1,0 +1,149 @@
+"""What an estimate of noise rates costs those who ask for predictions meanwhile.
+
+    python -m benchmarks.noise_service [--json] [--rounds 50000]
+
+One worker, the embedded Valkey, a model of 10 labels and 256 features with 50,000 feedbacks in
+its log. Four connections ask for predictions, first in peace, then while a process of its own
+trains on that log. The two are compared by their p99.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+import time
+from typing import Any
+
+import httpx
+import numpy as np
+
+from benchmarks.load import Load, http_request, run_load
+from tests.serving import running_service
+
+N_LABELS, N_FEATURES = 10, 256
+RHO_0, RHO_1 = 0.15, 0.3
+CONNECTIONS = 4
+BATCH = 1000
+#: Requests of one measurement: some seconds of them.
+REQUESTS = 2000
+#: Measurements in peace; while it trains, as many as fit.
+PEACEFUL = 3
+TARGET_RATIO = 1.5
+SEED = 1
+MODEL = "noise"
+#: An estimate that takes longer is given up.
+TIMEOUT_S = 600.0
+
+
+def main() -> None:
+    """Measure, print, and with --json one object as the last line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, default=50_000)
+    args = parser.parse_args()
+    with running_service() as service, httpx.Client(base_url=service.url, timeout=60) as client:
+        fill(client, args.rounds)
+        requests = make_requests(service.url)
+        run_load(service.url, requests, CONNECTIONS)
+        peaceful = [run_load(service.url, requests, CONNECTIONS) for _ in range(PEACEFUL)]
+        result, busy = measure_training(client, service.url, requests)
+    measured = {
+        "peaceful": summary(peaceful),
+        "while training": summary(busy),
+        "estimate": {k: result[k] for k in ("took_s", "examples", "rho_0", "rho_1", "verdict")},
+    }
+    for name in ("peaceful", "while training"):
+        print(f"{name:>15}: " + ", ".join(f"{k} {v:.2f}" for k, v in measured[name].items()))
+    print(f"       estimate: {measured['estimate']}")
+    ratio = measured["while training"]["p99_ms"] / measured["peaceful"]["p99_ms"]
+    target = {
+        "name": "p99 of predict while an estimate trains, to without",
+        "value": ratio,
+        "target": TARGET_RATIO,
+        "met": ratio <= TARGET_RATIO,
+    }
+    print(f"{'met ' if target['met'] else 'MISS'} {target['name']}: {ratio:.2f}")
+    if args.json:
+        print(json.dumps({"measured": measured, "targets": [target]}))
+
+
+def fill(client: httpx.Client, rounds: int) -> None:
+    """Create the model and give it feedback that lies at known rates."""
+    rng = np.random.default_rng(SEED)
+    centres = rng.normal(size=(N_LABELS, N_FEATURES))
+    labels = [f"label-{i}" for i in range(N_LABELS)]
+    spec = {
+        "name": MODEL,
+        "learner": {"kind": "rcine", "gamma": 0.3},
+        "labels": labels,
+        "features": {"type": "dense", "size": N_FEATURES},
+        # Asked for by this benchmark, never by itself.
+        "estimate_every": 1_000_000,
+    }
+    client.post("/v1/models", json=spec).raise_for_status()
+    for _ in range(0, rounds, BATCH):
+        right = rng.integers(N_LABELS, size=BATCH)
+        xs = (centres[right] + rng.normal(size=(BATCH, N_FEATURES)) * 2).round(3)
+        asked = {"items": [{"x": x.tolist()} for x in xs]}
+        answer = client.post(f"/v1/models/{MODEL}/predict/batch", json=asked)
+        items = answer.raise_for_status().json()["items"]
+        feedback = []
+        for label, item in zip(right.tolist(), items, strict=True):
+            rate = 1 - RHO_1 if item["label"] == labels[label] else RHO_0
+            bit = int(rng.random() < rate)
+            feedback.append({"decision_id": item["decision_id"], "feedback": bit})
+        told = client.post(f"/v1/models/{MODEL}/feedback/batch", json={"items": feedback})
+        told.raise_for_status()
+
+
+def make_requests(url: str) -> list[bytes]:
+    """Return the predictions that are asked for in one measurement."""
+    rows = np.random.default_rng(SEED + 1).normal(size=(REQUESTS, N_FEATURES)).round(4)
+    path = f"/v1/models/{MODEL}/predict"
+    return [http_request(url, path, json.dumps({"x": row.tolist()}).encode()) for row in rows]
+
+
+def measure_training(
+    client: httpx.Client, url: str, requests: list[bytes]
+) -> tuple[dict[str, Any], list[Load]]:
+    """Ask for an estimate and predict until it has ended; return its result and the loads."""
+    number = client.post(f"/v1/models/{MODEL}/noise/estimate").raise_for_status().json()["number"]
+    ended = threading.Event()
+    found: dict[str, Any] = {}
+
+    def wait() -> None:
+        end_s = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < end_s and not found:
+            history = httpx.get(f"{url}/v1/models/{MODEL}/noise", timeout=30).json()["history"]
+            found.update(next((one for one in history if one["number"] == number), {}))
+            time.sleep(0.5)
+        ended.set()
+
+    while client.get(f"/v1/models/{MODEL}/noise").json()["running"] is None:
+        time.sleep(0.05)
+    waiter = threading.Thread(target=wait, daemon=True)
+    waiter.start()
+    loads = []
+    while not ended.is_set():
+        load = run_load(url, requests, CONNECTIONS)
+        if not ended.is_set():
+            loads.append(load)
+    if not found or not loads:
+        raise RuntimeError("the estimate did not end in time, or before one measurement did")
+    return found, loads
+
+
+def summary(loads: list[Load]) -> dict[str, float]:
+    """Return rate and percentiles over all answers of some measurements."""
+    latencies_s = np.concatenate([load.latencies_s for load in loads])
+    seconds = sum(load.seconds for load in loads)
+    return {
+        "per_second": len(latencies_s) / seconds,
+        "p50_ms": float(np.percentile(latencies_s, 50) * 1000),
+        "p99_ms": float(np.percentile(latencies_s, 99) * 1000),
+    }
+
+
+if __name__ == "__main__":
+    main()
