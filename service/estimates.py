@@ -43,11 +43,10 @@ class Estimates:
         self._address = address
 
     async def ask(self) -> int:
-        """Ask for an estimate now; return its number."""
-        estimate = self._address.part("estimate")
-        client = self._store.client
-        await self._store.guard(client.hset(estimate, "asked", "1"))
-        return int(await self._store.guard(client.hget(estimate, "done")) or 0) + 1
+        """Ask for an estimate now; return its number, or that of the one being made."""
+        keys = [self._address.part("meta"), self._address.part("estimate")]
+        reply = await self._store.run(scripts.ASK_ESTIMATE, keys, [self._address.uid])
+        return int(reply[1])
 
     async def claim(self, every: int) -> Claim | None:
         """Claim the next estimate if it is due (asked for, or `every` feedbacks) and free."""

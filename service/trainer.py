@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.noise.estimate import CancelledError, NoiseEstimate
+from learners.noise.verdict import refusals
 from service.errors import ServiceError
 from service.estimates import LEASE_MS, Estimates
 from service.events import Decision, Entry, Rates, unpack_body
@@ -96,7 +97,7 @@ async def _run(settings: Settings, claimed: Claimed) -> int:
         log.warning("the claim was lost", extra={"model": claimed.key})
         return 1
     took_s = time.monotonic() - begin_s
-    result = result_of(found, claimed.number, labels, took_s)
+    result = result_of(found, claimed.number, labels, len(block.labels), took_s)
     record = b""
     if result.trusted and result.rho_0 is not None and result.rho_1 is not None:
         record = msgspec.json.encode(Rates(result.rho_0, result.rho_1))
@@ -173,6 +174,9 @@ def estimate(
         return "a model with one label has nothing to tell right from wrong"
     if not len(block.labels):
         return "no feedback yet"
+    refused = refusals(block.labels, block.feedback)
+    if refused:
+        return "; ".join(doubt.text for doubt in refused)
     try:
         # Seconds and hundreds of megabytes, for nothing where the block is empty.
         from learners.noise.nrest import NREst  # noqa: PLC0415
@@ -186,15 +190,15 @@ def estimate(
 
 
 def result_of(
-    found: NoiseEstimate | str, number: int, labels: list[str], took_s: float
+    found: NoiseEstimate | str, number: int, labels: list[str], examples: int, took_s: float
 ) -> Estimate:
     """Return an estimate as it is stored and told."""
     now_ms = round(time.time() * 1000)
     if isinstance(found, str):
-        return Estimate(number, now_ms, took_s, 0, False, found)
+        return Estimate(number, now_ms, took_s, examples, False, found)
     reading = found.reading
     if reading is None:
-        return Estimate(number, now_ms, took_s, found.examples, False, found.verdict)
+        return Estimate(number, now_ms, took_s, examples, False, found.verdict)
     by_label = [
         LabelRates(
             label,
@@ -210,7 +214,7 @@ def result_of(
         number,
         now_ms,
         took_s,
-        found.examples,
+        examples,
         found.trusted,
         found.verdict,
         reading.rho_0,

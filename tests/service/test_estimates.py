@@ -133,6 +133,18 @@ async def test_a_renewed_claim_lasts_and_tells_its_progress(
     assert (running.number, running.progress) == (1, 0.75)
 
 
+async def test_asking_while_one_is_made_asks_for_no_second(made: Made) -> None:
+    """Protects the one who asks from waiting for an estimate that never comes."""
+    assert await made.estimates.ask() == 1
+    claim = await made.estimates.claim(0)
+    assert claim is not None
+    assert await made.estimates.ask() == 1
+    await made.estimates.finish(claim.token, NONCE, RECORD, result())
+    assert await made.estimates.status() == (False, None)
+    assert await made.estimates.claim(0) is None
+    assert await made.estimates.ask() == 2
+
+
 async def test_the_history_is_bounded(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """Protects Redis from a model that is estimated for years."""
     monkeypatch.setattr(module, "HISTORY", 3)

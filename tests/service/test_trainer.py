@@ -158,7 +158,7 @@ def test_no_worker_imports_torch(running: Service) -> None:
 
 def test_a_refusal_is_a_result_too() -> None:
     """Protects the history from estimates that ended in words."""
-    refused = result_of("torch is not installed", 3, LABELS, 0.5)
+    refused = result_of("torch is not installed", 3, LABELS, 20, 0.5)
     assert (refused.number, refused.trusted, refused.verdict) == (
         3,
         False,
