@@ -26,6 +26,7 @@ from service.model_routes import model_router
 from service.models import Models
 from service.noise_routes import noise_router
 from service.ops_routes import ops_router
+from service.route_docs import complete
 from service.settings import Settings
 from service.store import Store, connect
 
@@ -83,7 +84,7 @@ def _make_app(host: Host, estimator: Estimator) -> FastAPI:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             document = generated()
-            document.setdefault("components", {}).setdefault("schemas", {}).update(wire.schemas())
+            complete(document)
         return app.openapi_schema or {}
 
     app.openapi = openapi  # type: ignore[method-assign]

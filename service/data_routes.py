@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from service.auth import Keys, Scope
 from service.calls import Calls
 from service.edge import JSON, NDJSON, check_request_type
-from service.route_docs import link, schema, write_errors
+from service.route_docs import EXAMPLES, link, schema, write_errors
 
 One = Callable[[str, bytes], Awaitable[bytes]]
 
@@ -26,16 +27,8 @@ class Many(Protocol):
 def data_router(calls: Calls, keys: Keys) -> APIRouter:
     """Return the routes of the data calls."""
     router = APIRouter(tags=["rounds"])
-    feedback_link = {
-        "feedback": link(
-            "feedback",
-            "Tell whether the label was clicked.",
-            decision_id="$response.body#/decision_id",
-            feedback=1,  # type: ignore[arg-type]
-        )
-    }
     for name, call, scope, body, answer, links in (
-        ("predict", calls.predict, Scope.PREDICT, "Instance", "DecisionOut", feedback_link),
+        ("predict", calls.predict, Scope.PREDICT, "Instance", "DecisionOut", _tell("")),
         ("feedback", calls.feedback, Scope.FEEDBACK, "FeedbackIn", "Receipt", {}),
         ("learn", calls.learn, Scope.FEEDBACK, "ExampleIn", "Receipt", {}),
     ):
@@ -45,7 +38,8 @@ def data_router(calls: Calls, keys: Keys) -> APIRouter:
         ("feedback", calls.feedback_batch, Scope.FEEDBACK, "FeedbackIn", "Feedbacks", "Receipts"),
         ("learn", calls.learn_batch, Scope.FEEDBACK, "ExampleIn", "Examples", "Receipts"),
     ):
-        docs = _docs(body, answer, {}, item=item)
+        links = _tell("/items/0") if name == "predict" else {}
+        docs = _docs(body, answer, links, item=item)
         _add_many(router, keys, name, many, scope, docs)
     return router
 
@@ -91,11 +85,18 @@ def _add_many(
     )
 
 
+def _tell(place: str) -> dict[str, Any]:
+    """Return the link from a decision at `place` of the answer to its feedback."""
+    body = {"decision_id": f"$response.body#{place}/decision_id", "feedback": 1}
+    return {"feedback": link("feedback", "Tell whether the label was clicked.", body)}
+
+
 def _docs(body: str, answer: str, links: dict[str, Any], item: str | None = None) -> dict[str, Any]:
-    taken = {"application/json": {"schema": schema(body)}}
-    given = {"application/json": {"schema": schema(answer)}}
+    taken: dict[str, Any] = {"application/json": {"schema": schema(body)}}
+    given: dict[str, Any] = {"application/json": {"schema": schema(answer)}}
     if item is not None:
-        taken["application/x-ndjson"] = {"schema": {"type": "string"}}
+        lines = "".join(f"{json.dumps(one)}\n" for one in EXAMPLES[body]["items"])
+        taken["application/x-ndjson"] = {"schema": {"type": "string"}, "example": lines}
         given["application/x-ndjson"] = {"schema": {"type": "string"}}
     done: dict[str, Any] = {"description": "Done.", "content": given}
     if links:

@@ -16,7 +16,7 @@ from service.errors import Invalid, NotFound
 from service.host import Host
 from service.models import LabelsIn, ModelOut, Models, ModelsOut, RatesIn, SeqOut
 from service.replica import Replica
-from service.route_docs import errors, file_answer, read_errors, write_errors
+from service.route_docs import create_errors, errors, file_answer, read_errors, write_errors
 from service.spec import ModelSpec, is_model_name
 from service.transfer import export, import_model
 
@@ -26,7 +26,10 @@ _AFTER_CREATE = {
         "description": f"{name} on the new model.",
         "parameters": {"model": "$response.body#/name"},
     }
-    for name in ("get_model", "predict", "predict_batch", "export_log", "get_state", "delete_model")
+    for name in (
+        *("get_model", "change_labels", "set_rates", "delete_model", "export_log", "get_state"),
+        *("predict", "predict_batch", "learn", "learn_batch"),
+    )
 }
 
 
@@ -56,7 +59,7 @@ def model_router(models: Models, host: Host, keys: Keys) -> APIRouter:
         "/v1/models",
         operation_id="create_model",
         status_code=201,
-        responses=created | write_errors(),
+        responses=created | create_errors(),
         dependencies=takes_json,
     )
     async def create_model(spec: ModelSpec, caller: admin, response: Response) -> ModelOut:

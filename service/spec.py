@@ -6,7 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    field_validator,
+)
 
 #: A model's name is part of a Redis key and of a path.
 MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
@@ -29,6 +36,8 @@ MAX_ESTIMATE = 1_000_000
 DEFAULT_ESTIMATE = 50_000
 #: Options of a learner are a handful of plain values.
 MAX_OPTIONS = 32
+
+DISTINCT: dict[str, JsonValue] = {"uniqueItems": True}
 
 Name: TypeAlias = Annotated[
     str, StringConstraints(min_length=1, max_length=NAME_CHARS, pattern=r"^[^\x00-\x1f\x7f]+$")
@@ -60,7 +69,7 @@ class CategoryField(Strict):
 
     name: Name
     type: Literal["category"]
-    values: list[Name] = Field(min_length=1, max_length=MAX_FEATURES)
+    values: list[Name] = Field(min_length=1, max_length=MAX_FEATURES, json_schema_extra=DISTINCT)
 
     @field_validator("values")
     @classmethod
@@ -121,7 +130,10 @@ class ModelSpec(Strict):
     name: Annotated[str, StringConstraints(pattern=MODEL_NAME)]
     learner: LearnerSpec = Field(description="The learner's kind and its options.")
     labels: list[Name] = Field(
-        min_length=1, max_length=MAX_LABELS, description="The labels to choose from, distinct."
+        min_length=1,
+        max_length=MAX_LABELS,
+        description="The labels to choose from, distinct.",
+        json_schema_extra=DISTINCT,
     )
     features: Features = Field(description="What an instance looks like.")
     scaling: Literal["none", "unit", "standard"] = Field(

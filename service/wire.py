@@ -13,8 +13,9 @@ from msgspec import Meta, Struct
 
 from service.complaints import of_msgspec, of_no_json
 from service.errors import Invalid, Malformed, ServiceError
+from service.features import MAX_HASHED, MAX_VALUE
 from service.ids import ID_CHARS
-from service.spec import NAME_CHARS
+from service.spec import MAX_FEATURES, NAME_CHARS
 
 Label: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS)]
 RequestId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
@@ -23,13 +24,24 @@ Features: TypeAlias = list[float] | dict[str, float | str]
 T = TypeVar("T")
 
 
+#: Items of a batch; the setting max_batch_items may allow fewer.
+MAX_ITEMS = 1000
+#: What a value of `x` may be: checked where it is encoded, with the names of what is wrong.
+_NUMBER = {"type": "number", "minimum": -MAX_VALUE, "maximum": MAX_VALUE}
+_VALUES = {"anyOf": [_NUMBER, {"type": "string"}]}
+_X = [
+    {"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": MAX_FEATURES},
+    {"type": "object", "additionalProperties": _VALUES, "maxProperties": MAX_HASHED},
+]
+X: TypeAlias = Annotated[
+    Features, Meta(description="A list of numbers, or named features, as the model's spec says.")
+]
+
+
 class Instance(Struct, forbid_unknown_fields=True):
     """One instance for which a label is wanted."""
 
-    x: Annotated[
-        Features,
-        Meta(description="A list of numbers, or named features, as the model's spec says."),
-    ]
+    x: X
     request_id: Annotated[
         RequestId | None, Meta(description="The same id gets the same decision.")
     ] = None
@@ -47,7 +59,7 @@ class DecisionOut(Struct):
     """One decision."""
 
     decision_id: Annotated[
-        Annotated[str, Meta(min_length=ID_CHARS, max_length=ID_CHARS)] | None,
+        Annotated[str, Meta(pattern=rf"^[A-Za-z0-9_-]{{{ID_CHARS}}}$")] | None,
         Meta(description="What feedback names; null where the learner takes labels only."),
     ]
     label: str
@@ -67,7 +79,7 @@ class FeedbackIn(Struct, forbid_unknown_fields=True):
 class ExampleIn(Struct, forbid_unknown_fields=True):
     """One instance with its full label."""
 
-    x: Features
+    x: X
     label: Label
     request_id: Annotated[RequestId | None, Meta(description="The same id is learned once.")] = None
 
@@ -80,22 +92,25 @@ class Receipt(Struct):
     feedback: Bit | None
 
 
+_MOST_ITEMS = Meta(min_length=1, extra_json_schema={"maxItems": MAX_ITEMS})
+
+
 class Instances(Struct, forbid_unknown_fields=True):
     """A batch of instances."""
 
-    items: Annotated[list[Instance], Meta(min_length=1)]
+    items: Annotated[list[Instance], _MOST_ITEMS]
 
 
 class Feedbacks(Struct, forbid_unknown_fields=True):
     """A batch of feedback."""
 
-    items: Annotated[list[FeedbackIn], Meta(min_length=1)]
+    items: Annotated[list[FeedbackIn], _MOST_ITEMS]
 
 
 class Examples(Struct, forbid_unknown_fields=True):
     """A batch of examples."""
 
-    items: Annotated[list[ExampleIn], Meta(min_length=1)]
+    items: Annotated[list[ExampleIn], _MOST_ITEMS]
 
 
 class Decisions(Struct):
@@ -223,6 +238,8 @@ def schemas() -> dict[str, Any]:
     _, components = msgspec.json.schema_components(
         BODIES, ref_template="#/components/schemas/{name}"
     )
+    for name in ("Instance", "ExampleIn"):
+        components[name]["properties"]["x"]["anyOf"] = _X
     return components
 
 
