@@ -38,7 +38,7 @@ from service.events import (
 from service.features import Row, Rows, make_encoder
 from service.ids import NO_FINGERPRINT, fingerprint_of, uniform_of
 from service.scaling import make_scaling
-from service.spec import MAX_LABELS, MAX_WEIGHTS, ModelSpec
+from service.spec import MAX_LABELS, MAX_WEIGHTS, MAX_WINDOW_VALUES, ModelSpec
 
 
 class Fold:
@@ -239,9 +239,11 @@ def _part(state: Mapping[str, StateValue], prefix: str) -> State:
 def _create_learner(spec: ModelSpec, n_features: int) -> Learner:
     check_size(n_features, len(spec.labels))
     try:
-        return create(spec.learner.kind, n_features, len(spec.labels), **spec.learner.options)
+        learner = create(spec.learner.kind, n_features, len(spec.labels), **spec.learner.options)
     except LearnersError as error:
         raise of_learner("learner", error) from error
+    check_window(n_features, getattr(learner, "window", 0))
+    return learner
 
 
 def check_size(n_features: int, n_labels: int) -> None:
@@ -254,4 +256,14 @@ def check_size(n_features: int, n_labels: int) -> None:
         )
 
 
-__all__ = ["Fold", "Rates", "check_size"]
+def check_window(n_features: int, window: object) -> None:
+    """Raise Invalid if a window of so many rows would be too large; other options pass."""
+    if isinstance(window, int) and window * n_features > MAX_WINDOW_VALUES:
+        raise Invalid.of(
+            "learner.window",
+            f"window times features at most {MAX_WINDOW_VALUES}",
+            f"{window} x {n_features}",
+        )
+
+
+__all__ = ["Fold", "Rates", "check_size", "check_window"]

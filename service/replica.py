@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from service.codec import CodecError, state_digest
+from service.codec import CodecError, encode_state, state_digest
 from service.commit import GroupCommit
 from service.errors import Conflict, LogBroken, NotFound, Unavailable
 from service.events import Decision, Entry, Example, pack_decision, pack_example, unpack_decision
@@ -16,13 +16,13 @@ from service.fold import Fold
 from service.ids import DecisionId, IdSigner, NonceSource, nonce_of_request
 from service.store import Address, Meta, Recorded, Snapshot, Store, Verdict
 
-#: A request of a batch costs this many multiplications at most before others get their turn:
-#: some 10 ms.
-TURN_WEIGHTS = 2_000_000
+#: Deciding or folding for longer than this lets the others have their turn first. A linear
+#: learner does thousands of events in it, a wide window of neighbours a few.
+TURN_S = 0.01
 #: Items of one script call out of a batch: Redis is busy with it for about 2 ms.
 SCRIPT_ITEMS = 250
-#: Entries folded before others get their turn: some 5 ms.
-TURN_ENTRIES = 256
+#: What one decision is taken to cost before the first one was made.
+GUESS_S = 1e-4
 #: How often a fold is rebuilt before the model is given up for this request.
 REBUILDS = 3
 
@@ -78,6 +78,7 @@ class Replica:
         self.fresh_at_s = 0.0
         self._store = store
         self._nonces = NonceSource()
+        self._decision_s = GUESS_S
         self._catching_up = asyncio.Lock()
         self._failed_at_s = 0.0
         self._failure = ""
@@ -104,14 +105,15 @@ class Replica:
 
     async def predict_many(self, asks: Sequence[Ask], xs: Rows) -> list[Decided]:
         """Choose a label for each; `xs` holds the rows of `asks`."""
-        size = self.fold.learner.n_labels * self.fold.encoder.size
-        step = min(SCRIPT_ITEMS, max(1, TURN_WEIGHTS // size))
         parts: list[asyncio.Task[list[Decided]]] = []
+        start = 0
         try:
             async with asyncio.TaskGroup() as group:
-                for start in range(0, len(asks), step):
+                while start < len(asks):
+                    step = min(SCRIPT_ITEMS, max(1, int(TURN_S / self._decision_s)))
                     some = slice(start, start + step)
                     parts.append(group.create_task(self._predict_some(asks[some], xs[some])))
+                    start += step
                     # While Redis records one part, the next is decided; two are under way.
                     await asyncio.sleep(0)
                     if len(parts) > 1:
@@ -124,6 +126,7 @@ class Replica:
         nonces = [self._nonce(ask.request_id) for ask in asks]
         repeatable = [ask.request_id is not None for ask in asks]
         fold = self.fold
+        begin_s = time.perf_counter()
         if all(ask.allowed is None for ask in asks):
             decisions = fold.decide_many(xs, nonces, repeatable)
         else:
@@ -131,6 +134,7 @@ class Replica:
                 fold.decide(ask.x, nonce, ask.allowed, repeatable=again)
                 for ask, nonce, again in zip(asks, nonces, repeatable, strict=True)
             ]
+        self._decision_s = (time.perf_counter() - begin_s) / len(asks)
         if not self.takes_feedback:
             return [Decided(None, decision, None) for decision in decisions]
         items = [
@@ -231,7 +235,7 @@ class Replica:
     async def _read_own_writes(self, verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> None:
         written = max((v.seq or 0 for v in verdicts if v.status == "applied"), default=0)
         try:
-            self._follow(entries)
+            await _follow(self.fold, entries)
         except LogBroken:
             written = self.fold.seq + 1
         if self.fold.seq < written:
@@ -271,7 +275,8 @@ class Replica:
                 fold = Fold(self.spec, self.address.uid)
                 try:
                     if snapshot is not None:
-                        _restore(fold, snapshot)
+                        # Rebuilding a graph of neighbours takes a second or two.
+                        await asyncio.to_thread(_restore, fold, snapshot)
                     await self._fold_to_head(fold)
                 except (LogBroken, CodecError):
                     # Redis may have lost this snapshot's tail, or another worker may have
@@ -294,12 +299,7 @@ class Replica:
                 return
             if entries[0].seq > asked_seq + 1:
                 raise LogTrimmed(f"the log begins at event {entries[0].seq}")
-            for start in range(0, len(entries), TURN_ENTRIES):
-                _follow(fold, entries[start : start + TURN_ENTRIES])
-                await asyncio.sleep(0)
-
-    def _follow(self, entries: Sequence[Entry]) -> None:
-        _follow(self.fold, entries)
+            await _follow(fold, entries)
 
     # -- snapshots ------------------------------------------------------------------------
     async def save_snapshot(self) -> None:
@@ -308,8 +308,9 @@ class Replica:
         self.snapshot_seq = await self._store.snapshot_seq(self.key)
         if fold.seq <= self.snapshot_seq:
             return
-        blob = fold.encode()
-        snapshot = Snapshot(fold.seq, fold.chain, state_digest(blob), blob)
+        seq, chain, state = fold.seq, fold.chain, fold.state()
+        blob = await asyncio.to_thread(encode_state, state)
+        snapshot = Snapshot(seq, chain, state_digest(blob), blob)
         try:
             await self._store.save_snapshot(self.address, snapshot)
         except LogBroken:
@@ -318,10 +319,15 @@ class Replica:
         self.snapshot_seq = snapshot.seq
 
 
-def _follow(fold: Fold, entries: Sequence[Entry]) -> None:
+async def _follow(fold: Fold, entries: Sequence[Entry]) -> None:
+    """Apply what the fold has not yet; another task may take it further in between."""
+    end_s = time.perf_counter() + TURN_S
     for entry in entries:
         if entry.seq > fold.seq:
             fold.follow(entry)
+        if time.perf_counter() > end_s:
+            await asyncio.sleep(0)
+            end_s = time.perf_counter() + TURN_S
 
 
 def _restore(fold: Fold, snapshot: Snapshot) -> None:

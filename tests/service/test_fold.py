@@ -342,3 +342,15 @@ def _snapshot() -> bytes:
 
 
 _SNAPSHOT = _snapshot()
+
+
+def test_a_window_has_room_in_a_snapshot() -> None:
+    """Protects Redis and the workers from windows whose snapshots would stall them."""
+    spec = {
+        "name": "m",
+        "learner": {"kind": "knn", "window": 50_000},
+        "labels": ["a", "b"],
+        "features": {"type": "dense", "size": 784},
+    }
+    with pytest.raises(Invalid, match="window times features at most"):
+        Fold(ModelSpec.model_validate(spec), "uid")
