@@ -7,23 +7,28 @@ code.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from service import wire
 from service.errors import Conflict, Invalid, NotFound, TooLarge
 from service.events import Example
+from service.features import Encoder, Instance, Rows
 from service.host import Host
 from service.replica import Ask, Decided, Replica
 from service.store import Verdict
 from service.wire import DecisionOut, Receipt
 
 _INSTANCE = wire.parser(wire.Instance)
-_INSTANCES = wire.parser(wire.Instances)
 _FEEDBACK = wire.parser(wire.FeedbackIn)
-_FEEDBACKS = wire.parser(wire.Feedbacks)
 _EXAMPLE = wire.parser(wire.ExampleIn)
-_EXAMPLES = wire.parser(wire.Examples)
+#: A batch is parsed and encoded in turns of so many bytes or values, some 10 ms each, so that
+#: whoever else waits is answered in between. A named value takes as long as many in a list.
+TURN_BYTES = 131_072
+TURN_VALUES = 131_072
+NAMED_VALUES = 16
 
 
 class Calls:
@@ -32,6 +37,7 @@ class Calls:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._max_items = host.settings.max_batch_items
+        self._max_item_bytes = host.settings.max_body_bytes
 
     # -- one ------------------------------------------------------------------------------
     async def predict(self, key: str, body: bytes) -> bytes:
@@ -63,7 +69,8 @@ class Calls:
         item: wire.ExampleIn = _EXAMPLE.parse(body)
 
         async def act(replica: Replica) -> bytes:
-            example = _examples(replica, [item], single=True)[0]
+            label = _label_code(replica, item.label, "label")
+            example = Example(label, replica.fold.encoder.encode(item.x))
             verdict = await replica.learn(example, item.request_id)
             return wire.encode(_receipt_or_refusal(verdict))
 
@@ -72,12 +79,12 @@ class Calls:
     # -- many -----------------------------------------------------------------------------
     async def predict_batch(self, key: str, body: bytes, *, lines: bool) -> bytes:
         """Answer each instance with a decision; all of them or, if one is wrong, none."""
-        items: list[wire.Instance] = await self._items(_INSTANCE, _INSTANCES, body, lines)
+        items: list[wire.Instance] = await self._items(_INSTANCE, body, lines)
 
         async def act(replica: Replica) -> bytes:
             min_seq = max((item.min_seq or 0 for item in items), default=0)
             await _wait_for(replica, min_seq)
-            xs = replica.fold.encoder.encode_many([item.x for item in items])
+            xs = await _encode(replica.fold.encoder, [item.x for item in items])
             asks = [
                 _ask(replica, x, item, f"items[{i}].allowed")
                 for i, (x, item) in enumerate(zip(xs, items, strict=True))
@@ -89,7 +96,7 @@ class Calls:
 
     async def feedback_batch(self, key: str, body: bytes, *, lines: bool) -> bytes:
         """Admit each feedback; every item has its own receipt."""
-        items: list[wire.FeedbackIn] = await self._items(_FEEDBACK, _FEEDBACKS, body, lines)
+        items: list[wire.FeedbackIn] = await self._items(_FEEDBACK, body, lines)
 
         async def act(replica: Replica) -> bytes:
             _check_takes_feedback(replica)
@@ -100,26 +107,46 @@ class Calls:
 
     async def learn_batch(self, key: str, body: bytes, *, lines: bool) -> bytes:
         """Learn from each example; all of them or, if one is wrong, none."""
-        items: list[wire.ExampleIn] = await self._items(_EXAMPLE, _EXAMPLES, body, lines)
+        items: list[wire.ExampleIn] = await self._items(_EXAMPLE, body, lines)
 
         async def act(replica: Replica) -> bytes:
-            examples = _examples(replica, items, single=False)
-            pairs = [(e, item.request_id) for e, item in zip(examples, items, strict=True)]
+            labels = [
+                _label_code(replica, item.label, f"items[{i}].label")
+                for i, item in enumerate(items)
+            ]
+            rows = await _encode(replica.fold.encoder, [item.x for item in items])
+            pairs = [
+                (Example(label, x), item.request_id)
+                for label, x, item in zip(labels, rows, items, strict=True)
+            ]
             return _receipts_out(await replica.learn_many(pairs), lines)
 
         return await self._host.use(key, act)
 
-    async def _items(
-        self, one: wire.Parser, many: wire.Parser, body: bytes, lines: bool
-    ) -> list[Any]:
-        items = one.parse_lines(body) if lines else many.parse(body).items
-        if not items:
-            raise Invalid.of("items", "at least one item", "none")
-        if len(items) > self._max_items:
-            raise TooLarge(f"items: expected at most {self._max_items}, got {len(items)}")
-        # Parsing a large batch took a while; whoever waits comes first.
+    async def _items(self, one: wire.Parser, body: bytes, lines: bool) -> list[Any]:
+        items, since = [], 0
+        for place, part in enumerate(wire.split_items(body, self._max_items, lines=lines)):
+            if len(part) > self._max_item_bytes:
+                raise TooLarge(f"items[{place}]: expected at most {self._max_item_bytes} bytes")
+            items.append(one.parse_item(part, place, line=lines))
+            since += len(part)
+            if since > TURN_BYTES:
+                since = 0
+                await asyncio.sleep(0)
         await asyncio.sleep(0)
         return items
+
+
+async def _encode(encoder: Encoder, instances: Sequence[Instance]) -> Rows:
+    rows = np.empty((len(instances), encoder.size), dtype=np.float32)
+    first, values = 0, 0
+    for place, instance in enumerate(instances, 1):
+        values += len(instance) * (NAMED_VALUES if isinstance(instance, Mapping) else 1)
+        if values > TURN_VALUES or place == len(instances):
+            rows[first:place] = encoder.encode_many(instances[first:place], first)
+            first, values = place, 0
+            await asyncio.sleep(0)
+    return rows
 
 
 def _ask(replica: Replica, x: Any, instance: wire.Instance, where: str) -> Ask:
@@ -140,19 +167,14 @@ def _check_takes_feedback(replica: Replica) -> None:
         raise Invalid.of("model", "a learner that takes feedback", replica.spec.learner.kind)
 
 
-def _examples(replica: Replica, items: Sequence[wire.ExampleIn], *, single: bool) -> list[Example]:
+def _label_code(replica: Replica, label: str, where: str) -> int:
     fold = replica.fold
     if not fold.learner.takes_labels:
         raise Invalid.of("model", "a learner that takes labels", replica.spec.learner.kind)
-    for i, item in enumerate(items):
-        if item.label not in fold.codes:
-            where = "label" if single else f"items[{i}].label"
-            raise Invalid.of(where, "a label of the model", item.label)
-    if single:
-        rows = [fold.encoder.encode(items[0].x)]
-    else:
-        rows = list(fold.encoder.encode_many([item.x for item in items]))
-    return [Example(fold.codes[item.label], x) for x, item in zip(rows, items, strict=True)]
+    code = fold.codes.get(label)
+    if code is None:
+        raise Invalid.of(where, "a label of the model", label)
+    return code
 
 
 def _decision_out(replica: Replica, decided: Decided) -> DecisionOut:

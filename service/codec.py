@@ -25,6 +25,10 @@ MAGIC = b"MCS1"
 DTYPES = frozenset({"<f8", "<f4", "<i8", "<i4", "<i2", "<u8", "<u4", "<u2", "|u1", "|i1", "|b1"})
 
 
+#: Longest header that is read: some 50 arrays, and the names of 1,024 labels.
+MAX_HEADER_BYTES = 4 * 1024 * 1024
+
+
 class CodecError(ValueError):
     """The bytes are no state that `encode_state` wrote."""
 
@@ -67,6 +71,8 @@ def _decode(blob: bytes) -> State:
     if blob[:4] != MAGIC:
         raise CodecError("it does not start with MCS1")
     start = 8 + int.from_bytes(blob[4:8], "little")
+    if start > MAX_HEADER_BYTES:
+        raise CodecError("its header is too long")
     header = msgspec.json.decode(blob[8:start], type=dict[str, dict[str, Any]])
     state: State = {}
     for name, entry in header.items():

@@ -39,8 +39,8 @@ class Encoder(Protocol):
     def encode(self, instance: Instance, where: str = "x") -> Row:
         """Return the instance's row, or raise `Invalid` naming what is wrong under `where`."""
 
-    def encode_many(self, instances: Sequence[Instance]) -> Rows:
-        """Return one row an instance; errors are named `items[i].x...`."""
+    def encode_many(self, instances: Sequence[Instance], first: int = 0) -> Rows:
+        """Return one row an instance; errors are named `items[first + i].x...`."""
 
 
 def make_encoder(spec: ModelSpec) -> Encoder:
@@ -71,15 +71,15 @@ class DenseEncoder:
             raise _name_unusable(wide[np.newaxis], [where])
         return wide.astype(np.float32)
 
-    def encode_many(self, instances: Sequence[Instance]) -> Rows:
+    def encode_many(self, instances: Sequence[Instance], first: int = 0) -> Rows:
         """Return the lists as rows, converted in one go."""
         for i, instance in enumerate(instances):
             if isinstance(instance, Mapping) or len(instance) != self.size:
-                self._check_length(instance, f"items[{i}].x")
+                self._check_length(instance, f"items[{first + i}].x")
         packed = b"".join([self._pack(*instance) for instance in instances])
         wide = np.frombuffer(packed).reshape(len(instances), self.size)
         if not _all_usable(wide):
-            raise _name_unusable(wide, [f"items[{i}].x" for i in range(len(instances))])
+            raise _name_unusable(wide, [f"items[{first + i}].x" for i in range(len(instances))])
         return wide.astype(np.float32)
 
     def _check_length(self, instance: Instance, where: str) -> None:
@@ -128,9 +128,9 @@ class NamedEncoder:
         _raise_details(details)
         return row
 
-    def encode_many(self, instances: Sequence[Instance]) -> Rows:
+    def encode_many(self, instances: Sequence[Instance], first: int = 0) -> Rows:
         """Return one row an instance."""
-        return _encode_each(self, instances)
+        return _encode_each(self, instances, first)
 
     def _missing_and_unknown(self, instance: Mapping[str, Value], where: str) -> list[Detail]:
         declared = self._numbers.keys() | self._categories.keys()
@@ -173,9 +173,9 @@ class HashedEncoder:
             raise Invalid.of(where, "features whose sum in no column is beyond 1e6", "larger ones")
         return wide.astype(np.float32)
 
-    def encode_many(self, instances: Sequence[Instance]) -> Rows:
+    def encode_many(self, instances: Sequence[Instance], first: int = 0) -> Rows:
         """Return one row an instance."""
-        return _encode_each(self, instances)
+        return _encode_each(self, instances, first)
 
     def _add(self, row: NDArray[np.float64], key: str, value: float) -> None:
         digest = int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "little")
@@ -211,8 +211,8 @@ def _raise_details(details: list[Detail]) -> None:
         raise Invalid.all_of(details)
 
 
-def _encode_each(encoder: Encoder, instances: Sequence[Instance]) -> Rows:
+def _encode_each(encoder: Encoder, instances: Sequence[Instance], first: int) -> Rows:
     rows = np.empty((len(instances), encoder.size), dtype=np.float32)
     for i, instance in enumerate(instances):
-        rows[i] = encoder.encode(instance, f"items[{i}].x")
+        rows[i] = encoder.encode(instance, f"items[{first + i}].x")
     return rows

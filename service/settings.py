@@ -49,7 +49,10 @@ class Settings(BaseSettings):
         description="JSON file of API keys (see `misclick key`); without it no keys are asked for.",
     )
     max_body_bytes: int = Field(
-        262_144, ge=1024, le=2**24, description="Largest body of a single call."
+        262_144,
+        ge=1024,
+        le=2**24,
+        description="Largest body of a single call, and largest item of a batch.",
     )
     max_batch_body_bytes: int = Field(
         25_165_824, ge=1024, le=2**28, description="Largest body of a batch."

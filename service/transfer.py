@@ -49,8 +49,8 @@ IMPORT_ENTRIES = 250
 MAX_HEADER_BYTES = 64 * 1024 * 1024
 #: Longest other line: an event that changes 1024 labels of 128 characters.
 MAX_EVENT_BYTES = 2 * 1024 * 1024
-#: Longest spec: as long as one that `POST /v1/models` takes by default.
-MAX_SPEC_BYTES = 262_144
+#: Longest parts of the first line: a spec as `POST /v1/models` takes it by default, and so on.
+HEADER_BYTES = {"spec": 262_144, "labels": MAX_EVENT_BYTES, "counters": 4096}
 
 #: A count, a seq or a time: Redis' scripts compute with doubles, which hold these exactly.
 Whole: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
@@ -71,11 +71,19 @@ class Header(Struct, forbid_unknown_fields=True):
     """First line of an export."""
 
     format: str
-    spec: msgspec.Raw
+    spec: dict[str, Any]
     uid: str
     labels: Annotated[list[str], Meta(max_length=MAX_LABELS)]
     counters: Annotated[dict[str, Whole], Meta(max_length=len(COUNTERS))]
     snapshot: SnapshotLine | None = None
+
+
+class _Parts(Struct):
+    """The header's parts whose size is looked at before they are parsed."""
+
+    spec: msgspec.Raw = msgspec.Raw(b"")
+    labels: msgspec.Raw = msgspec.Raw(b"")
+    counters: msgspec.Raw = msgspec.Raw(b"")
 
 
 class Line(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -136,7 +144,7 @@ def _header(
     if snapshot is not None:
         state = base64.b64encode(snapshot.blob).decode()
         kept = SnapshotLine(snapshot.seq, snapshot.chain, state)
-    header = Header(FORMAT, msgspec.Raw(spec.to_json()), uid, labels, counters, kept)
+    header = Header(FORMAT, spec.to_dict(), uid, labels, counters, kept)
     return msgspec.json.encode(header) + b"\n"
 
 
@@ -217,6 +225,10 @@ def _checked(line: bytes, most: int) -> bytes:
 
 def _parse_header(text: bytes) -> Header:
     try:
+        parts = msgspec.json.decode(text, type=_Parts)
+        for name, most in HEADER_BYTES.items():
+            if len(getattr(parts, name)) > most:
+                raise Invalid.of(name, f"at most {most} bytes", "more")
         header = msgspec.json.decode(text, type=Header)
     except msgspec.ValidationError as error:
         raise of_msgspec(str(error), b"").under("line 1") from None
@@ -232,15 +244,10 @@ def _parse_header(text: bytes) -> Header:
 
 
 def _start(header: Header, name: str) -> tuple[Fold, ModelSpec]:
-    if len(header.spec) > MAX_SPEC_BYTES:
-        raise Invalid.of("spec", f"at most {MAX_SPEC_BYTES} bytes", "more")
     try:
-        given = msgspec.json.decode(header.spec, type=dict[str, Any])
-        spec = ModelSpec.from_json(msgspec.json.encode(given | {"name": name}))
+        spec = ModelSpec.from_json(msgspec.json.encode(header.spec | {"name": name}))
     except ValidationError as error:
         raise of_pydantic(error.errors(include_url=False)).under("spec") from None
-    except (ValueError, RecursionError):
-        raise Invalid.of("spec", "a model spec", "something else") from None
     fold = Fold(spec, header.uid)
     if header.snapshot is not None:
         try:

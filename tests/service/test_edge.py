@@ -80,7 +80,7 @@ async def test_a_body_over_its_limit_is_refused(
     answer = await call(app, "POST", path + suffix, [*streamed, 9.0], headers)
     assert (answer.status, error_of(answer)["code"]) == (413, "too_large")
     assert str(limit) in error_of(answer)["message"]
-    answer = await call(app, "POST", path + suffix, [b"x" * limit], headers)
+    answer = await call(app, "POST", path + suffix, [b" " * (limit - 1) + b"x"], headers)
     assert answer.status in (400, 422)
 
 
@@ -189,7 +189,7 @@ async def test_a_batch_has_a_limit_of_items(app: Edge, path: str) -> None:
     for body, headers in forms:
         answer = await call(app, "POST", path + "/predict/batch", [body.encode()], headers)
         assert answer.status == 413
-        assert error_of(answer)["message"] == "items: expected at most 3, got 4"
+        assert error_of(answer)["message"].startswith("items: expected at most 3, got ")
     model = json.loads((await call(app, "GET", path)).body)
     assert model["counters"]["decisions"] == 0
 

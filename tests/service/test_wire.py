@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service import wire
-from service.errors import Detail, Invalid, Malformed
+from service.errors import Detail, Invalid, Malformed, TooLarge
 
 INSTANCE = wire.parser(wire.Instance)
-INSTANCES = wire.parser(wire.Instances)
 FEEDBACK = wire.parser(wire.FeedbackIn)
 EXAMPLE = wire.parser(wire.ExampleIn)
 A_FEATURE = "a finite number or, where named, a string"
@@ -24,10 +24,17 @@ JSON = st.recursive(
 )
 
 
-def refusal(parser: wire.Parser, body: bytes, *, lines: bool = False) -> Detail:
-    """Return the one detail of the 422 that a body gets."""
+def parse_batch(parser: wire.Parser, body: bytes, *, lines: bool) -> list[Any]:
+    """Return the objects of a batch of at most 3 items."""
+    parts = wire.split_items(body, 3, lines=lines)
+    return [parser.parse_item(part, i, line=lines) for i, part in enumerate(parts)]
+
+
+def refusal(parser: wire.Parser, body: bytes, *, lines: bool | None = None) -> Detail:
+    """Return the one detail of the 422 that a body gets, alone or as a batch."""
+    parse = parser.parse if lines is None else partial(parse_batch, parser, lines=lines)
     with pytest.raises(Invalid) as caught:
-        parser.parse_lines(body) if lines else parser.parse(body)
+        parse(body)
     (detail,) = caught.value.details
     return detail
 
@@ -100,7 +107,7 @@ def test_feedback_is_a_bit_and_nothing_like_one(bit: str, expected: str, got: st
 def test_a_batch_names_the_item_as_json_and_as_lines(item: Any, where: str) -> None:
     """Both forms of a batch say the same of the same mistake."""
     items = [{"x": [1]}, item]
-    whole = refusal(INSTANCES, json.dumps({"items": items}).encode())
+    whole = refusal(INSTANCE, json.dumps({"items": items}).encode(), lines=False)
     lines = refusal(INSTANCE, "\n".join(map(json.dumps, items)).encode(), lines=True)
     assert whole.where == lines.where == where
     assert whole == lines
@@ -129,7 +136,39 @@ def test_what_is_not_json_gets_a_reason(body: bytes, why: str) -> None:
 def test_a_broken_line_is_named_by_its_number() -> None:
     """In NDJSON the line that is not JSON is found, counted from 1."""
     with pytest.raises(Malformed, match=r"^line 2: the body is not JSON"):
-        INSTANCE.parse_lines(b'{"x":[1]}\n{"x":[\n{"x":[1]}')
+        parse_batch(INSTANCE, b'{"x":[1]}\n{"x":[\n{"x":[1]}', lines=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "lines", "where"),
+    [
+        (b'{"items":[]}', False, "items"),
+        (b'{"items":5}', False, "items"),
+        (b'{"item":[]}', False, "item"),
+        (b"{}", False, "items"),
+        (b"[]", False, "body"),
+        (b"", True, "items"),
+        (b" \n\n\t\n", True, "items"),
+    ],
+)
+def test_a_batch_without_items_is_refused(body: bytes, lines: bool, where: str) -> None:
+    """An empty batch is a mistake, and the place of it is named."""
+    assert refusal(INSTANCE, body, lines=lines).where == where
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_items_are_counted_before_they_are_parsed(lines: bool) -> None:
+    """One item too many is refused, whatever the items are: a million would take seconds."""
+    items = [b"{}"] * 4
+    body = b"\n".join(items) if lines else b'{"items":[' + b",".join(items) + b"]}"
+    with pytest.raises(TooLarge, match="expected at most 3"):
+        parse_batch(INSTANCE, body, lines=lines)
+
+
+def test_blank_lines_mean_nothing() -> None:
+    """Empty lines, spaces and carriage returns around lines are skipped."""
+    body = b'\r\n\n {"x":[1]}\r\n\n\t{"x":[2]} \n'
+    assert [item.x for item in parse_batch(INSTANCE, body, lines=True)] == [[1.0], [2.0]]
 
 
 def test_the_last_of_equal_keys_counts() -> None:
@@ -145,13 +184,15 @@ def test_a_huge_body_is_not_read_twice() -> None:
 
 
 @settings(deadline=None)
-@given(st.sampled_from([INSTANCE, INSTANCES, FEEDBACK, EXAMPLE]), JSON | st.binary())
+@given(st.sampled_from([INSTANCE, FEEDBACK, EXAMPLE]), JSON | st.binary())
 def test_no_body_ends_in_another_error(parser: wire.Parser, value: Any) -> None:
     """Whatever comes is parsed or refused with 400 or 422, as JSON and as lines."""
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
-    for parse in (parser.parse, parser.parse_lines):
-        with contextlib.suppress(Malformed, Invalid):
-            parse(body)
+    with contextlib.suppress(Malformed, Invalid):
+        parser.parse(body)
+    for lines in (False, True):
+        with contextlib.suppress(Malformed, Invalid, TooLarge):
+            parse_batch(parser, body, lines=lines)
 
 
 def test_the_schemas_say_what_is_parsed() -> None:
