@@ -12,12 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from learners.noise.block_fit import anchored_levels, fit_block
 from learners.noise.estimate import IntArray, Reading
 from learners.noise.mixture import (
     Levels,
     Rounds,
-    anchored_levels,
-    fit_block,
     fit_levels,
     level_errors,
     right_probability,
@@ -28,6 +27,10 @@ from learners.validation import FloatArray
 
 #: The reading rules: ours, and the paper's two.
 RULES = ("mixture", "per_label", "authors")
+
+#: What mistakes that all networks share add to the standard errors: without any noise, rates of
+#: 0.0005 to 0.001 have been read from 50,000 rounds, at standard errors of 0.0003.
+_SHARED_ERROR = 0.001
 
 
 class HeldOut(NamedTuple):
@@ -69,15 +72,16 @@ def read(held_out: HeldOut, rule: str, *, beta_min: float) -> tuple[Reading, Evi
     evidence holds beta as it was read.
     """
     if rule == "mixture":
-        reading, right = _read_mixture(held_out)
+        reading, right, alone = _read_mixture(held_out)
         clicked = _clicked(reading, held_out.labels, right)
     else:
         reading = _read_quantiles(held_out, rule)
         clicked = held_out.shown()
         beta = max(1.0 - reading.rho_0 - reading.rho_1, 1e-3)
-        right = ((clicked - reading.rho_0) / beta).clip(0.0, 1.0)
+        right = alone = ((clicked - reading.rho_0) / beta).clip(0.0, 1.0)
     evidence = Evidence(
         right=right,
+        alone=alone,
         gain=_gain(held_out, clicked),
         beta=1.0 - reading.rho_0 - reading.rho_1,
         beta_error=float(np.hypot(reading.rho_0_error, reading.rho_1_error)),
@@ -86,8 +90,8 @@ def read(held_out: HeldOut, rule: str, *, beta_min: float) -> tuple[Reading, Evi
     return _guarded(reading, beta_min), evidence
 
 
-def _read_mixture(held_out: HeldOut) -> tuple[Reading, FloatArray]:
-    """Fit common rates and each label's; say which fit holds."""
+def _read_mixture(held_out: HeldOut) -> tuple[Reading, FloatArray, FloatArray]:
+    """Fit common rates and each label's; return P(right) with and without the offset besides."""
     rounds = held_out.rounds()
     common, labels, prior, differ = fit_block(rounds)
     if not differ:
@@ -100,8 +104,8 @@ def _read_mixture(held_out: HeldOut) -> tuple[Reading, FloatArray]:
     reading = Reading(
         rho_0=float(common.rho_0[0]),
         rho_1=float(common.rho_1[0]),
-        rho_0_error=float(error_0[0] * grow_0),
-        rho_1_error=float(error_1[0] * grow_1),
+        rho_0_error=float(np.hypot(error_0[0] * grow_0, _SHARED_ERROR)),
+        rho_1_error=float(np.hypot(error_1[0] * grow_1, _SHARED_ERROR)),
         label_rho_0=labels.rho_0,
         label_rho_1=labels.rho_1,
         label_rho_0_error=label_error_0 * grow_0,
@@ -109,7 +113,10 @@ def _read_mixture(held_out: HeldOut) -> tuple[Reading, FloatArray]:
         labels_differ=differ,
     )
     right = right_probability(labels, rounds)
-    return (_averaged(reading, held_out.labels, right) if differ else reading), right
+    alone = right_probability(labels._replace(offset=0.0), rounds)
+    if differ:
+        reading = _averaged(reading, held_out.labels, right)
+    return reading, right, alone
 
 
 def _averaged(reading: Reading, shown: IntArray, right: FloatArray) -> Reading:

@@ -11,8 +11,8 @@ under-confidence, which is what ruins a rule that reads extremes. The offset say
 itself tells: a learner that is right in 85 % of its rounds knows something that a network
 trained on the same clicks may not.
 
-`fit_levels` fits once; `fit_block` fits common rates and rates for each label, and decides between
-them; `level_errors` tells how well they are known.
+`fit_levels` fits once, `level_errors` tells how well the rates are known;
+`learners.noise.block_fit` decides between common rates and rates for each label.
 Needs scipy, so nothing here is imported with the package.
 """
 
@@ -23,7 +23,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import chdtri
 
 from learners.validation import FloatArray
 
@@ -38,15 +37,6 @@ _LOG_ODDS = 9.2
 #: the data say nothing, and weigh less than one round where they do.
 _LOG_T_SD = 1.0
 _OFFSET_SD = 3.0
-#: A label's prior counts for at least and at most so many rounds; the first one is a guess that
-#: `fit_block` then replaces.
-_LEAST_COUNT, _FIRST_COUNT, _MOST_COUNT = 2.0, 10.0, 1000.0
-#: How unlikely the labels' rates must be as chance, before they are taken to differ.
-_CHANCE = 0.001
-#: And how many nats a round they must explain. Scores that are wrong for one class as a whole let
-#: its rates seem to differ, however many rounds there are: 0.002 has been seen under equal rates,
-#: while rates that differ by some .05 explain 0.005 and more.
-_MISTAKES_GAIN = 0.004
 
 
 class Levels(NamedTuple):
@@ -80,32 +70,6 @@ class LabelPrior(NamedTuple):
 
 #: Counts for nothing.
 NO_PRIOR = LabelPrior(0.5, 0.0, 0.5, 0.0)
-
-
-class BlockFit(NamedTuple):
-    """What `fit_block` found.
-
-    Attributes
-    ----------
-    common
-        One pair of rates for all labels.
-    labels
-        One pair for each label, drawn towards their mean.
-    prior
-        That mean, and how strongly they were drawn.
-    differ
-        Whether the labels' rates differ clearly: then `labels` holds, else `common`.
-    """
-
-    common: Levels
-    labels: Levels
-    prior: LabelPrior
-    differ: bool
-
-    @property
-    def chosen(self) -> Levels:
-        """The fit that holds, with rates of shape (K,)."""
-        return self.labels if self.differ else _spread(self.common, len(self.labels.rho_0))
 
 
 class Rounds(NamedTuple):
@@ -167,8 +131,8 @@ def right_probability(levels: Levels, rounds: Rounds) -> FloatArray:
 def fit_levels(rounds: Rounds, start: Levels, prior: LabelPrior = NO_PRIOR) -> Levels:
     """Fit the mixture from `start`, with as many pairs of rates as `start` has.
 
-    Use it with one pair for rates common to all labels; `fit_block` decides between that and one
-    pair a label.
+    Use it with one pair for rates common to all labels;
+    `learners.noise.block_fit.fit_block` decides between that and one pair a label.
     L-BFGS on the log likelihood with its exact gradient; the rates move in log odds. A local
     optimum is what comes back; from scores that agree with the clicks it has been the same from
     every start tried.
@@ -213,56 +177,6 @@ def fit_levels(rounds: Rounds, start: Levels, prior: LabelPrior = NO_PRIOR) -> L
     ).x
     levels = _levels(found, np.inf)
     return levels._replace(loss=float(_slopes(levels, rounds).losses.mean()))
-
-
-def fit_block(rounds: Rounds, before: BlockFit | None = None, *, bayes_rounds: int = 3) -> BlockFit:
-    """Fit common rates and rates for each label, and decide between them.
-
-    The labels' rates are drawn towards their mean as far as the data leave them open (empirical
-    Bayes): they are taken as draws from a Beta distribution whose mean and width are fitted
-    along with them. A label that was seldom shown, or whose rounds tell little, ends near the
-    mean.
-
-    Parameters
-    ----------
-    rounds
-        As for `fit_levels`.
-    before
-        A fit to similar rounds, to begin there.
-    bayes_rounds
-        How often the Beta distribution is fitted, default 3; it hardly moves after that.
-    """
-    n_labels = rounds.scores.shape[1]
-    common = fit_levels(rounds, first_levels(rounds.feedback) if before is None else before.common)
-    if before is None:
-        labels = _spread(common, n_labels)
-        prior = LabelPrior(
-            float(common.rho_0[0]), _FIRST_COUNT, float(common.rho_1[0]), _FIRST_COUNT
-        )
-    else:
-        labels, prior = before.labels, before.prior
-    for _ in range(bayes_rounds):
-        labels = fit_levels(rounds, labels, prior)
-        told_0, told_1 = _information(labels, rounds)
-        prior = LabelPrior(
-            *_next_prior(labels.rho_0, told_0, prior.mean_0, prior.count_0),
-            *_next_prior(labels.rho_1, told_1, prior.mean_1, prior.count_1),
-        )
-    return BlockFit(common, labels, prior, _differ(common, labels, rounds))
-
-
-def _differ(common: Levels, labels: Levels, rounds: Rounds) -> bool:
-    """Say whether the labels' own rates explain more than chance and the scores' mistakes do."""
-    gain = common.loss - labels.loss
-    more = 2.0 * (len(np.unique(rounds.labels)) - 1)
-    by_chance = 0.5 * float(chdtri(more, _CHANCE)) / len(rounds.labels)
-    return gain > max(by_chance, _MISTAKES_GAIN)
-
-
-def anchored_levels(rounds: Rounds, common: Levels, prior: LabelPrior) -> Levels:
-    """Fit rates for each label, drawn towards the common ones as strongly as `prior` says."""
-    anchored = prior._replace(mean_0=float(common.rho_0[0]), mean_1=float(common.rho_1[0]))
-    return fit_levels(rounds, _spread(common, rounds.scores.shape[1]), anchored)
 
 
 def level_errors(
@@ -327,7 +241,7 @@ def _slopes(levels: Levels, rounds: Rounds) -> _Slopes:
     right = sigmoid(odds + levels.offset)
     group = _group(levels, rounds.labels)
     rho_0, rho_1 = levels.rho_0[group], levels.rho_1[group]
-    clicked = _clipped(rho_0 + (1.0 - rho_0 - rho_1) * right)
+    clicked = clipped(rho_0 + (1.0 - rho_0 - rho_1) * right)
     by_clicked = (clicked - rounds.feedback) / (clicked * (1.0 - clicked))
     by_odds = by_clicked * (1.0 - rho_0 - rho_1) * right * (1.0 - right)
     return _Slopes(
@@ -360,45 +274,10 @@ def _objective(theta: FloatArray, rounds: Rounds, prior: LabelPrior) -> tuple[fl
     return loss / n, np.concatenate(gradients) / n
 
 
-def _information(levels: Levels, rounds: Rounds) -> tuple[FloatArray, FloatArray]:
-    """Return how much the rounds tell of each label's rates: the inverse of the variance."""
-    right = right_probability(levels, rounds)
-    n_labels = rounds.scores.shape[1]
-    rho_0, rho_1 = levels.rho_0[rounds.labels], levels.rho_1[rounds.labels]
-    clicked = _clipped(rho_0 + (1.0 - rho_0 - rho_1) * right)
-    # A rate of nearly 0 would seem to be known exactly; a click in a hundred is the least taken.
-    variance = np.maximum(clicked * (1.0 - clicked), 0.01)
-    told_0 = _sums(rounds.labels, (1.0 - right) ** 2 / variance, n_labels)
-    return told_0, _sums(rounds.labels, right**2 / variance, n_labels)
-
-
-def _next_prior(
-    rates: FloatArray, told: FloatArray, mean: float, count: float
-) -> tuple[float, float]:
-    """Return the mean and count of the Beta distribution that such shrunken rates came from."""
-    spread = max(mean * (1.0 - mean), 1e-4)
-    left_open = 1.0 / (told + (count + 1.0) / spread)
-    mean = float(np.clip(rates.mean(), 1e-4, 1.0 - 1e-4))
-    variance = float(((rates - mean) ** 2 + left_open).mean())
-    count = mean * (1.0 - mean) / max(variance, 1e-9) - 1.0
-    return mean, float(np.clip(count, _LEAST_COUNT, _MOST_COUNT))
-
-
-def _spread(common: Levels, n_labels: int) -> Levels:
-    return common._replace(
-        rho_0=np.full(n_labels, common.rho_0[0]), rho_1=np.full(n_labels, common.rho_1[0])
-    )
-
-
 def _levels(theta: FloatArray, loss: float) -> Levels:
     n_rates = (len(theta) - 2) // 2
     rates = sigmoid(theta[2:])
     return Levels(float(theta[0]), float(theta[1]), rates[:n_rates], rates[n_rates:], loss)
-
-
-def _sums(group: IntArray, values: FloatArray, n_groups: int) -> FloatArray:
-    """Return the sum of the values of each group."""
-    return np.bincount(group, values, n_groups).astype(np.float64)
 
 
 def _group(levels: Levels, labels: IntArray) -> IntArray:
@@ -417,6 +296,6 @@ def _log_odds(rates: FloatArray) -> FloatArray:
     return result.clip(-_LOG_ODDS, _LOG_ODDS)
 
 
-def _clipped(probabilities: FloatArray) -> FloatArray:
+def clipped(probabilities: FloatArray) -> FloatArray:
     """Keep probabilities off 0 and 1, where one round would outweigh all others."""
     return probabilities.clip(1e-9, 1.0 - 1e-9)

@@ -132,7 +132,10 @@ class NREst:
             time_limit_s = check_number("time_limit_s", time_limit_s, 0.0, float("inf"))
         self.time_limit_s = time_limit_s
         self.threads = _count("threads", threads, 1)
-        self.device = torch.device(device)
+        try:
+            self.device = torch.device(device)
+        except RuntimeError as error:
+            raise ParameterError(expected("device", "a device of torch", device)) from error
 
     def __call__(self, xs: FloatArray, labels: IntArray, feedback: IntArray) -> NoiseRates | None:
         """Return the rates of a block, or None where they cannot be trusted (for `RCINE`)."""
@@ -212,7 +215,7 @@ class NREst:
     ) -> tuple[HeldOut, Arrays, list[Fold]]:
         """Train every fold and put the held-out predictions together."""
         begin_s = time.monotonic()
-        center, spread = _scaling(xs) if warm is None else (warm["center"], warm["spread"])
+        center, spread = _scaling(xs) if warm is None else _warm_scaling(warm, self.folds)
         block = Tensors(
             torch.from_numpy(_scaled(xs, center, spread)).to(self.device),
             torch.from_numpy(labels).to(self.device),
@@ -259,6 +262,19 @@ def _scaling(xs: FloatArray) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     least = LEAST_SPREAD * float(np.sqrt((spread**2).mean()))
     spread = np.maximum(spread, max(least, 1e-12))
     return xs.mean(axis=0).astype(np.float32), spread.astype(np.float32)
+
+
+def _warm_scaling(
+    warm: Mapping[str, NDArray[np.float32]], folds: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the scaling that warm networks were trained with, if there are enough networks."""
+    for name in ("center", "spread", "hidden_1"):
+        if name not in warm:
+            raise InputError(expected("warm", f"an array {name!r}", sorted(warm)))
+    if len(warm["hidden_1"]) != folds:
+        what = f"networks of {folds} folds"
+        raise InputError(expected("warm", what, len(warm["hidden_1"])))
+    return warm["center"], warm["spread"]
 
 
 def _scaled(

@@ -39,7 +39,7 @@ def authors(
 
     For a column v let i(v) be the place of the largest value strictly below the percentile of v
     (the next higher data point where it falls between two). Then ``rho_0 = q[i(1 - q)]`` and
-    ``rho_1 = 1 - q[i(q)]`` [1]_. Where all values tie, the largest one is read.
+    ``rho_1 = 1 - q[i(q)]`` [1]_. Where no value is below, the largest is read.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def authors(
     Examples
     --------
     >>> authors(np.array([0.1, 0.2, 0.3, 0.7, 0.8, 0.9]), percentile=80)
-    (0.2, 0.2)
+    (0.3, 0.3)
     """
     if not is_number(percentile) or not 0 < percentile <= 100:
         raise ParameterError(expected("percentile", "a number in (0, 100]", percentile))
@@ -122,14 +122,15 @@ def per_label(predicted: NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
     n_labels = q.shape[1]
     ordered = np.sort(q, axis=0)
     mean = ordered.mean(axis=0)
-    share = np.full(n_labels, 1.0 / max(n_labels, 2))
+    # Extremes first: they are on the right side of both levels, if not on them.
     least = _LEAST_SHARE / n_labels
+    edge = np.full(n_labels, least)
+    low, high = _quantiles(ordered, edge), _quantiles(ordered, 1.0 - edge)
     for _ in range(_ROUNDS):
+        share = (mean - low) / np.maximum(high - low, 1e-12)
+        share = np.clip(share, least, 1.0 - least)
         low = _quantiles(ordered, (1.0 - share) / 2)
         high = _quantiles(ordered, 1.0 - share / 2)
-        apart = high > low
-        share[apart] = (mean - low)[apart] / (high - low)[apart]
-        share = np.clip(share, least, 1.0 - least)
     return low, 1.0 - high
 
 

@@ -49,6 +49,9 @@ class Evidence(NamedTuple):
     ----------
     right
         P(the shown label was right) of each round, shape (n,).
+    alone
+        The same from the instance alone, without what the choice tells. An example is perfect
+        only if both say so: else rates that sum past 1 could pass for a choice that tells much.
     gain
         Nats by which the feedback is likelier than under each label's share of clicks.
     beta, beta_error
@@ -58,6 +61,7 @@ class Evidence(NamedTuple):
     """
 
     right: FloatArray
+    alone: FloatArray
     gain: float
     beta: float
     beta_error: float
@@ -101,6 +105,7 @@ def doubts(evidence: Evidence, *, beta_min: float) -> list[Doubt]:
     """
     found = []
     right = evidence.right
+    least, most = np.minimum(right, evidence.alone), np.maximum(right, evidence.alone)
     shown_right, shown_wrong = float(right.sum()), float((1.0 - right).sum())
     if evidence.gain < LEAST_GAIN:
         text = "whether there is a click does not depend on the instance, as far as can be seen"
@@ -113,8 +118,8 @@ def doubts(evidence: Evidence, *, beta_min: float) -> list[Doubt]:
             text = f"about {count:.0f} rounds showed {which} label; {LEAST_RIGHT_OR_WRONG:.0f} are"
             found.append(Doubt(code, f"{text} needed"))
     for code, count, which in (
-        ("no_perfect_right", int((right >= PERFECT).sum()), "right"),
-        ("no_perfect_wrong", int((right <= 1.0 - PERFECT).sum()), "wrong"),
+        ("no_perfect_right", int((least >= PERFECT).sum()), "right"),
+        ("no_perfect_wrong", int((most <= 1.0 - PERFECT).sum()), "wrong"),
     ):
         if count < LEAST_PERFECT:
             text = f"{count} rounds have a label that is {which} beyond doubt; {LEAST_PERFECT} are"

@@ -1,0 +1,68 @@
+"""Common rates or rates of each label: the right choice, and never a failure."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from learners.noise.block_fit import fit_block
+from learners.noise.mixture import Rounds, level_errors
+from tests.learners.noise.test_mixture import draw_rounds
+
+
+def test_labels_differ() -> None:
+    """Rates of each label are found where they differ, and the prior learns how much."""
+    rho_0, rho_1 = [0.05, 0.5, 0.2, 0.3], [0.3, 0.02, 0.1, 0.2]
+    fit = fit_block(draw_rounds(20_000, rho_0, rho_1))
+    assert fit.differ
+    np.testing.assert_allclose(fit.chosen.rho_0, rho_0, atol=0.03)
+    np.testing.assert_allclose(fit.chosen.rho_1, rho_1, atol=0.03)
+    assert fit.prior.count_0 < 30
+
+
+def test_equal_labels_share_rates() -> None:
+    """Where the rates are the same for all, the labels are not said to differ."""
+    fit = fit_block(draw_rounds(20_000, [0.2] * 4, [0.3] * 4))
+    assert not fit.differ
+    assert np.ptp(fit.chosen.rho_0) == 0
+    assert fit.prior.count_0 > 100
+
+
+def test_rare_label_leans_on_the_others() -> None:
+    """A label shown ten times keeps near the mean, with a larger standard error."""
+    rounds = draw_rounds(6000, [0.1, 0.2, 0.15, 0.2], [0.2, 0.3, 0.25, 0.2])
+    kept = (rounds.labels != 3) | (np.cumsum(rounds.labels == 3) <= 10)
+    rounds = rounds.some(kept)
+    fit = fit_block(rounds)
+    error_0, _ = level_errors(fit.labels, rounds, fit.prior)
+    assert abs(fit.labels.rho_0[3] - 0.15) < 0.1
+    assert error_0[3] > 2 * error_0[0]
+
+
+@given(
+    seed=st.integers(0, 1000),
+    n=st.integers(1, 40),
+    k=st.integers(2, 4),
+    scale=st.sampled_from([0.0, 1.0, 1e3, 1e30]),
+    clicks=st.sampled_from(["none", "all", "some"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_never_fails(seed: int, n: int, k: int, scale: float, clicks: str) -> None:
+    """Any scores, any feedback: finite numbers in range come back, and inputs stay as they were."""
+    rng = np.random.default_rng(seed)
+    feedback = {
+        "none": np.zeros(n),
+        "all": np.ones(n),
+        "some": rng.integers(2, size=n).astype(np.float64),
+    }
+    rounds = Rounds(rng.normal(size=(n, k)) * scale, rng.integers(k, size=n), feedback[clicks])
+    before = rounds.scores.copy()
+    fit = fit_block(rounds)
+    for levels in (fit.common, fit.labels, fit.chosen):
+        errors = level_errors(levels, rounds, fit.prior)
+        for values in (levels.rho_0, levels.rho_1, np.array(levels[:2]), levels.loss, *errors):
+            assert np.isfinite(values).all()
+        assert ((levels.rho_0 > 0) & (levels.rho_0 < 1)).all()
+        assert all(((error > 0) & (error <= 0.29)).all() for error in errors)
+    assert (rounds.scores == before).all()

@@ -1,0 +1,74 @@
+"""From held-out predictions to a reading: each rule, the guard, and common against own rates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from learners.noise.held_out import RULES, HeldOut, read
+
+
+def held_out(rho_0: list[float], rho_1: list[float], n: int = 9000, seed: int = 0) -> HeldOut:
+    """Return predictions as a good network would make them."""
+    rng = np.random.default_rng(seed)
+    k = len(rho_0)
+    y = rng.integers(k, size=n)
+    labels = np.where(rng.random(n) < 0.4, y, rng.integers(k, size=n))
+    clicked = np.where(labels == y, 1 - np.array(rho_1)[labels], np.array(rho_0)[labels])
+    feedback = (rng.random(n) < clicked).astype(np.int64)
+    own = np.arange(k) == y[:, np.newaxis]
+    scores = np.where(own, 5.0, 0.0) + rng.normal(0, 0.5, (n, k))
+    predicted = np.where(own, 1 - np.array(rho_1), np.array(rho_0)) + rng.normal(0, 0.004, (n, k))
+    return HeldOut(
+        labels,
+        feedback,
+        np.arange(n) % 3,
+        scores.astype(np.float32),
+        predicted.clip(0, 1).astype(np.float32),
+    )
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_reads_good_predictions(rule: str) -> None:
+    """With a good network all three rules agree with the truth."""
+    reading, evidence = read(held_out([0.2] * 3, [0.3] * 3), rule, beta_min=0.05)
+    assert reading.rho_0 == pytest.approx(0.2, abs=0.03)
+    assert reading.rho_1 == pytest.approx(0.3, abs=0.03)
+    np.testing.assert_allclose(reading.label_rho_0, 0.2, atol=0.03)
+    np.testing.assert_allclose(reading.label_rho_1, 0.3, atol=0.05)
+    assert 0 < reading.rho_0_error < 0.03
+    assert evidence.gain > 100
+    assert evidence.beta == pytest.approx(0.5, abs=0.05)
+
+
+def test_mixture_of_different_labels() -> None:
+    """Where labels differ, the common rates are their mean over wrong and over right rounds."""
+    rho_0, rho_1 = [0.1, 0.3, 0.5], [0.3, 0.1, 0.05]
+    block = held_out(rho_0, rho_1)
+    reading, evidence = read(block, "mixture", beta_min=0.05)
+    assert reading.labels_differ
+    np.testing.assert_allclose(reading.label_rho_0, rho_0, atol=0.03)
+    np.testing.assert_allclose(reading.label_rho_1, rho_1, atol=0.04)
+    wrong = np.bincount(block.labels, 1 - evidence.right, 3)
+    assert reading.rho_0 == pytest.approx((wrong / wrong.sum()) @ reading.label_rho_0)
+
+
+def test_guard_keeps_beta() -> None:
+    """Whatever is read, beta_min is left, of the common rates and of each label's."""
+    for rule in RULES:
+        reading, evidence = read(held_out([0.3] * 3, [0.3] * 3), rule, beta_min=0.7)
+        assert reading.rho_0 + reading.rho_1 <= 0.3 + 1e-12
+        assert (reading.label_rho_0 + reading.label_rho_1 <= 0.3 + 1e-12).all()
+        assert evidence.beta == pytest.approx(0.4, abs=0.05)
+
+
+def test_folds_that_disagree_widen_the_errors() -> None:
+    """If one fold's network is poor, the standard errors show it."""
+    block = held_out([0.1] * 3, [0.1] * 3)
+    sure, _ = read(block, "mixture", beta_min=0.05)
+    scores = block.scores.copy()
+    poor = np.flatnonzero(block.folds == 0)
+    poor = poor[np.random.default_rng(0).random(len(poor)) < 0.3]
+    scores[poor] = scores[poor][:, [1, 2, 0]]
+    unsure, _ = read(block._replace(scores=scores), "mixture", beta_min=0.05)
+    assert unsure.rho_0_error > 2 * sure.rho_0_error

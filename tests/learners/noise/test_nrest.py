@@ -1,0 +1,246 @@
+"""NREst as a whole, on small problems: what it finds, refuses, repeats and can be told to stop."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from learners import RCINE, InputError, Outcome, ParameterError
+from learners.noise.estimate import CancelledError
+from learners.noise.held_out import RULES
+from learners.noise.nrest import NREst, Trained
+
+Block = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def draw_block(
+    n: int,
+    rho_0: float | list[float],
+    rho_1: float | list[float],
+    *,
+    k: int = 4,
+    seed: int = 0,
+) -> Block:
+    """Return rounds of a learner that is right in 55 % of them, on well separated classes."""
+    rng = np.random.default_rng(seed)
+    centers = np.random.default_rng(5).normal(size=(k, 5)) * 3
+    y = rng.integers(k, size=n)
+    xs = centers[y] + rng.normal(size=(n, 5))
+    labels = np.where(rng.random(n) < 0.4, y, rng.integers(k, size=n))
+    false, missed = np.broadcast_to(rho_0, k), np.broadcast_to(rho_1, k)
+    clicked = np.where(labels == y, 1 - missed[labels], false[labels])
+    return xs, labels, (rng.random(n) < clicked).astype(np.int64)
+
+
+@pytest.fixture(scope="module")
+def block() -> Block:
+    """Return a block with rates .1 and .2."""
+    return draw_block(4000, 0.1, 0.2)
+
+
+@pytest.fixture(scope="module")
+def trained(block: Block) -> Trained:
+    """Return what the default estimator makes of it."""
+    return NREst(4).estimate(*block)
+
+
+def test_finds_the_rates(trained: Trained) -> None:
+    """The rates come out within their errors, trusted, with everything a reader is promised."""
+    estimate, reading = trained.estimate, trained.estimate.reading
+    assert reading is not None
+    assert abs(reading.rho_0 - 0.1) < 3 * reading.rho_0_error < 0.05
+    assert abs(reading.rho_1 - 0.2) < 3 * reading.rho_1_error < 0.05
+    assert estimate.trusted
+    assert estimate.examples == estimate.shown.sum() == 4000
+    assert estimate.histogram.shape == (4, 50)
+    assert (estimate.histogram.sum(axis=1) == 4000).all()
+    assert estimate.epochs >= 6
+    assert not reading.labels_differ
+
+
+def test_finds_rates_of_each_label() -> None:
+    """Labels with rates of their own get them."""
+    rho_0, rho_1 = [0.05, 0.2, 0.35, 0.5], [0.3, 0.2, 0.1, 0.02]
+    reading = NREst(4).estimate(*draw_block(8000, rho_0, rho_1)).estimate.reading
+    assert reading is not None
+    assert reading.labels_differ
+    assert np.abs(reading.label_rho_0 - rho_0).mean() < 0.03
+    assert np.abs(reading.label_rho_1 - rho_1).mean() < 0.03
+
+
+def test_same_seed_same_result(block: Block, trained: Trained) -> None:
+    """Bit for bit the same estimate and networks; the inputs untouched; another seed differs."""
+    before = [part.copy() for part in block]
+    again = NREst(4).estimate(*block)
+    assert all((old == new).all() for old, new in zip(before, block, strict=True))
+    first, second = trained.estimate.reading, again.estimate.reading
+    assert first is not None
+    assert second is not None
+    assert (first.rho_0, first.rho_1) == (second.rho_0, second.rho_1)
+    assert (first.label_rho_1 == second.label_rho_1).all()
+    for name, values in trained.networks.items():
+        assert (values == again.networks[name]).all()
+    other = NREst(4, seed=1, most_epochs=2).estimate(*block).networks
+    assert (other["hidden_1"] != again.networks["hidden_1"]).any()
+
+
+def test_warm_start_is_shorter(trained: Trained) -> None:
+    """From the last block's networks the next block needs fewer epochs, and reads as well."""
+    fresh = draw_block(4000, 0.1, 0.2, seed=1)
+    cold = NREst(4).estimate(*fresh).estimate
+    warm = NREst(4).estimate(*fresh, warm=trained.networks).estimate
+    assert warm.epochs < cold.epochs
+    assert warm.reading is not None
+    assert warm.reading.rho_0 == pytest.approx(0.1, abs=0.03)
+    assert warm.reading.rho_1 == pytest.approx(0.2, abs=0.03)
+
+
+def test_warm_start_of_another_shape_is_refused(block: Block, trained: Trained) -> None:
+    """Networks of other labels, features or folds are refused by name, not bent to fit."""
+    xs, labels, feedback = block
+    with pytest.raises(InputError, match=r"warm\['right'\]"):
+        NREst(5).estimate(xs, labels, feedback, warm=trained.networks)
+    with pytest.raises(InputError, match=r"warm\['center'\]"):
+        NREst(4).estimate(xs[:, :3].copy(), labels, feedback, warm=trained.networks)
+    with pytest.raises(InputError, match="folds"):
+        NREst(4, folds=4).estimate(xs, labels, feedback, warm=trained.networks)
+    with pytest.raises(InputError, match="center"):
+        NREst(4).estimate(xs, labels, feedback, warm={})
+
+
+def test_cancel(block: Block) -> None:
+    """The wish to stop is heard within an epoch."""
+    asked: Iterator[bool] = iter([False, False, True])
+    with pytest.raises(CancelledError):
+        NREst(4).estimate(*block, cancelled=lambda: next(asked))
+
+
+def test_time_limit(block: Block) -> None:
+    """Out of time before the first epoch: no crash, no NaN, and the verdict says why."""
+    estimate = NREst(4, time_limit_s=0.0).estimate(*block).estimate
+    assert "out_of_time" in [doubt.code for doubt in estimate.doubts]
+    assert estimate.rates is None
+    assert estimate.epochs == 0
+    assert np.isfinite(estimate.loss)
+
+
+def test_progress(block: Block) -> None:
+    """Progress rises from above 0 to 1, with a finite loss."""
+    told: list[tuple[float, float]] = []
+    NREst(4, most_epochs=2).estimate(*block, progress=lambda *step: told.append(step))
+    shares = [share for share, _ in told]
+    assert shares == sorted(shares)
+    assert shares[0] > 0
+    assert shares[-1] == 1
+    assert np.isfinite([loss for _, loss in told]).all()
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    ("case", "codes"),
+    [
+        ("all clicks", {"one_feedback"}),
+        ("no clicks", {"one_feedback"}),
+        ("50 rounds", {"few_rounds"}),
+        ("no rounds", {"few_rounds"}),
+        ("one label", {"one_label"}),
+        ("constant instances", {"no_signal"}),
+        ("instances of noise", {"no_signal"}),
+        ("clicks at random", {"no_signal"}),
+        ("rates past 1", {"no_perfect_right", "uncertain", "beta_near_zero"}),
+    ],
+)
+def test_bad_data(case: str, codes: set[str], rule: str) -> None:
+    """No block makes it fail or answer NaN; each is refused or doubted, and no rates come out."""
+    if case == "rates past 1" and rule == "authors":
+        pytest.skip("the authors' rule has no means to see this")
+    xs, labels, feedback = draw_block(1500, 0.1, 0.1, k=6)
+    rng = np.random.default_rng(99)
+    if case == "all clicks":
+        feedback = np.ones_like(feedback)
+    elif case == "no clicks":
+        feedback = np.zeros_like(feedback)
+    elif case in ("50 rounds", "no rounds"):
+        n = 50 if case == "50 rounds" else 0
+        xs, labels, feedback = xs[:n], labels[:n], feedback[:n]
+    elif case == "one label":
+        labels = np.full_like(labels, 3)
+    elif case == "constant instances":
+        xs = np.ones_like(xs)
+    elif case == "instances of noise":
+        xs = rng.normal(size=xs.shape)
+    elif case == "clicks at random":
+        feedback = rng.integers(2, size=len(feedback))
+    else:
+        xs, labels, feedback = draw_block(1500, 0.7, 0.7, k=6)
+    estimate = NREst(6, rule=rule, most_epochs=6).estimate(xs, labels, feedback).estimate
+    assert codes & {doubt.code for doubt in estimate.doubts}
+    assert estimate.rates is None
+    if estimate.reading is not None:
+        for name in estimate.reading.__slots__:
+            assert np.isfinite(getattr(estimate.reading, name)).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"xs": np.full((300, 5), np.nan)}, r"xs\[0\]\[0\]"),
+        ({"xs": np.zeros(300)}, "xs"),
+        ({"xs": np.zeros((300, 5), dtype=np.float32)}, "xs"),
+        ({"labels": np.full(300, 4)}, "labels"),
+        ({"labels": np.zeros(299, dtype=np.int64)}, "labels"),
+        ({"feedback": np.full(300, 2)}, "feedback"),
+        ({"feedback": np.zeros(300)}, "feedback"),
+    ],
+)
+def test_wrong_arrays(change: dict[str, np.ndarray], match: str) -> None:
+    """An array of another shape, type or range is named in the error."""
+    xs, labels, feedback = draw_block(300, 0.1, 0.1)
+    arrays = {"xs": xs, "labels": labels, "feedback": feedback} | change
+    with pytest.raises(InputError, match=match):
+        NREst(4).estimate(arrays["xs"], arrays["labels"], arrays["feedback"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rule": "best"},
+        {"seed": -1},
+        {"folds": 1},
+        {"most_epochs": 0},
+        {"beta_min": 0.0},
+        {"time_limit_s": -1.0},
+        {"threads": True},
+        {"device": "abacus"},
+    ],
+)
+def test_wrong_options(options: dict[str, object]) -> None:
+    """Every option is checked by name."""
+    with pytest.raises(ParameterError, match=next(iter(options))):
+        NREst(4, **options)  # type: ignore[arg-type]  # the point of the test
+    with pytest.raises(ParameterError, match="n_labels"):
+        NREst(1)
+
+
+def test_serves_rcine() -> None:
+    """As RCINE's estimator: the learner has the rates at the end of its first block."""
+    xs, labels, feedback = draw_block(2000, 0.1, 0.2)
+    learner = RCINE(5, 4, gamma=0.1, block_size=2000, estimator=NREst(4))
+    for x, label, click in zip(xs, labels, feedback, strict=True):
+        learner.update(Outcome(x, int(label), int(label), 0.5, int(click)))
+    assert learner.rates.rho_0 == pytest.approx(0.1, abs=0.04)
+    assert learner.rates.rho_1 == pytest.approx(0.2, abs=0.04)
+
+
+def test_torch_stays_out() -> None:
+    """The package, its noise and the numpy part of NREst can be used without torch."""
+    code = (
+        "import sys, learners, learners.noise, learners.noise.held_out, learners.noise.estimate\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

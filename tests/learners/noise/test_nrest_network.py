@@ -1,0 +1,68 @@
+"""The network: what its heads may learn from, and that its predictions follow the formula."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from learners.noise.mixture import first_levels
+from learners.noise.nrest_network import BATCH, HIDDEN, Network, Tensors, Watch, train_fold
+
+
+def make_network(seed: int = 0) -> Network:
+    """Return a network of 3 features and 4 labels."""
+    return Network(3, 4, torch.Generator().manual_seed(seed), torch.device("cpu"))
+
+
+def test_begins_where_the_learner_looks() -> None:
+    """An untrained network holds that label for right that it expects to be shown."""
+    network = make_network()
+    right, shown = network.forward(torch.randn(50, 3, generator=torch.Generator().manual_seed(1)))
+    assert torch.equal(right.argmax(dim=1), shown.argmax(dim=1))
+    assert network.parts["hidden_2"].shape == (HIDDEN, HIDDEN)
+
+
+def test_clicks_do_not_bend_what_is_shown() -> None:
+    """No gradient of the right label's scores reaches the head of the shown label."""
+    network = make_network()
+    right, _ = network.forward(torch.ones(5, 3))
+    torch.autograd.backward(right[:, 0].sum())
+    assert network.parts["shown"].grad is None
+    assert network.parts["right"].grad is not None
+    assert network.parts["trust"].grad is not None
+
+
+def test_weights_survive_a_round_trip() -> None:
+    """What `arrays` gives, `load` takes, bit for bit; the arrays are copies."""
+    first, second = make_network(0), make_network(1)
+    saved = first.arrays()
+    second.load(saved)
+    for name, values in saved.items():
+        assert (second.arrays()[name] == values).all()
+    saved["trust"] += 1
+    assert float(first.arrays()["trust"]) == 1.0
+
+
+def test_held_out_rounds_are_not_trained_on() -> None:
+    """Other feedback in the held-out fold changes no weight before the rates are fitted to it."""
+    rng = np.random.default_rng(0)
+    n = 3 * BATCH
+    held = np.arange(n) % 3 == 0
+    xs = torch.from_numpy(rng.normal(size=(n, 3)).astype(np.float32))
+    labels = torch.from_numpy(rng.integers(4, size=n))
+    feedback = rng.integers(2, size=n).astype(np.float32)
+    ends = []
+    for held_feedback in (feedback[held], 1 - feedback[held]):
+        changed = feedback.copy()
+        changed[held] = held_feedback
+        block = Tensors(xs, labels, torch.from_numpy(changed))
+        generator = torch.Generator().manual_seed(0)
+        watch = Watch(None, lambda: False, lambda _share, _loss: None)
+        ends.append(train_fold(make_network(), block, held, generator, 1, watch))
+    start = first_levels(feedback[held].astype(np.float64), 4)
+    assert (start.rho_0 > 0).all()
+    assert ends[0].epochs == ends[1].epochs == 1
+    assert ends[0].scores.shape == ends[0].predicted.shape == (held.sum(), 4)
+    # The first epoch's rates come from the share of clicks alone, which is nearly the same.
+    assert np.abs(ends[0].scores - ends[1].scores).max() < 0.05
+    assert ends[0].loss != ends[1].loss
