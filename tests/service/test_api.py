@@ -164,7 +164,11 @@ def test_decisions_can_wait_for_the_log(model: Model) -> None:
     decision = model.post("predict", {"x": [1, 2, 3]})
     seq = model.post("feedback", {"decision_id": decision["decision_id"], "feedback": 1})["seq"]
     assert model.post("predict", {"x": [1, 2, 3], "min_seq": seq})["seq"] >= seq
-    assert refused(model.post("predict", {"x": [1, 2, 3], "min_seq": seq + 1}, 409)) == "conflict"
+    ahead = {"x": [1, 2, 3], "min_seq": seq + 1}
+    assert refused(model.post("predict", ahead, 409)) == "conflict"
+    items = [{"x": [1, 2, 3], "min_seq": seq}, ahead]
+    assert refused(model.post("predict/batch", {"items": items}, 409)) == "conflict"
+    assert model.post("predict/batch", {"items": items[:1]})["items"][0]["seq"] >= seq
 
 
 @pytest.mark.parametrize("form", ["json", "ndjson"])

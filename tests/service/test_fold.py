@@ -1,5 +1,6 @@
 """A model as the fold of its log: the same bytes everywhere, decisions that change nothing."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from learners import LearnersError, Outcome, create
 from service.codec import CodecError, decode_state, encode_state
 from service.errors import Invalid, LogBroken
 from service.events import (
@@ -161,6 +163,23 @@ def test_the_logged_propensity_is_the_one_drawn_from(learner: str) -> None:
             replayed.follow(log[replayed.seq])
         again = replayed.decide(decision.x, nonce, repeatable=False)
         assert again[:4] == decision[:4]
+
+
+@pytest.mark.parametrize("learner", sorted(LEARNERS))
+def test_the_learner_is_told_the_outcome_as_it_was_logged(learner: str) -> None:
+    """Label, greedy label, propensity and feedback of the event reach the learner unchanged."""
+    options = {k: v for k, v in LEARNERS[learner].items() if k != "kind"}
+    fold, twin = fold_of(learner=LEARNERS[learner]), create(learner, SIZE, 3, **options)
+    for number in range(20):
+        greedy, label, bit = number % 3, number % 2, number % 5 // 3
+        x, propensity = row_of(number), 0.25 + number / 40
+        decision = Decision(label, greedy, propensity, 0, bytes(8), x)
+        fold.apply(Event(Kind.FEEDBACK, 0, bytes(12), bit, decision))
+        outcome = Outcome(x.astype(np.float64), label, greedy, propensity, bit)
+        with contextlib.suppress(LearnersError):
+            twin.update(outcome)
+    told = {name: v for name, v in fold.state().items() if name.startswith("learner.")}
+    assert encode_state(told) == encode_state({f"learner.{n}": v for n, v in twin.state().items()})
 
 
 def test_the_draw_follows_the_propensities() -> None:
