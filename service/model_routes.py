@@ -6,7 +6,7 @@ Annotations are evaluated here: FastAPI reads the dependencies, made per app, fr
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Request, Response, params
 from starlette.responses import StreamingResponse
 
 from service.auth import Caller, Keys, Scope
@@ -88,6 +88,14 @@ def model_router(models: Models, host: Host, keys: Keys) -> APIRouter:
         """Delete a model with its log, decisions and snapshots."""
         await models.delete(caller, model)
 
+    _add_changes(router, models, admin, takes_json)
+    _add_files(router, models, host, admin_key)
+    return router
+
+
+def _add_changes(
+    router: APIRouter, models: Models, admin: Any, takes_json: list[params.Depends]
+) -> None:
     @router.post(
         "/v1/models/{model}/labels",
         operation_id="change_labels",
@@ -107,9 +115,6 @@ def model_router(models: Models, host: Host, keys: Keys) -> APIRouter:
     async def set_rates(model: str, rates: RatesIn, caller: admin) -> SeqOut:
         """Set the noise rates that hold from now on."""
         return await models.set_rates(caller, model, rates)
-
-    _add_files(router, models, host, admin_key)
-    return router
 
 
 def _add_files(
