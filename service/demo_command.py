@@ -233,7 +233,8 @@ def _ending_in_order() -> Iterator[None]:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    kinds = [signal.SIGTERM, signal.SIGHUP] if os.name == "posix" else [signal.SIGTERM]
+    # Ctrl-C too: whoever started this in the background may have had it ignored.
+    kinds = [signal.SIGINT, signal.SIGTERM] + ([signal.SIGHUP] if os.name == "posix" else [])
     before = {kind: signal.signal(kind, interrupt) for kind in kinds}
     try:
         yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import sys
@@ -11,7 +10,7 @@ import time
 
 from service.errors import ServiceError
 from service.estimates import LEASE_MS, MOST_TRIES, Claim, Estimates
-from service.host import Host
+from service.host import Host, end_tasks
 from service.ids import NonceSource
 from service.replica import Replica
 from service.settings import ENV_PREFIX, Settings
@@ -43,9 +42,7 @@ class Estimator:
     async def stop(self) -> None:
         """Stop looking, and the process that is at work; its estimate will be begun again."""
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await end_tasks([self._task])
 
     async def _run(self) -> None:
         while True:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
@@ -156,12 +156,7 @@ class Host:
 
     async def stop(self) -> None:
         """Stop the background work, and store what is not yet in a snapshot."""
-        waiting = set(self._tasks)
-        while waiting:
-            for task in waiting:
-                # More than once: a client that is just connecting may swallow it.
-                task.cancel()
-            _, waiting = await asyncio.wait(waiting, timeout=CANCEL_S)
+        await end_tasks(self._tasks)
         for replica in self.replicas:
             try:
                 await replica.save_snapshot()
@@ -222,6 +217,15 @@ class Host:
             log.warning("background work failed", extra={"model": key, "why": str(error)})
             if isinstance(error, Unusable):
                 self._give_up(key, begin_s, error)
+
+
+async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they have ended: a client that is just connecting may swallow it."""
+    waiting = set(tasks)
+    while waiting:
+        for task in waiting:
+            task.cancel()
+        _, waiting = await asyncio.wait(waiting, timeout=CANCEL_S)
 
 
 def initial_fields(fold: Fold) -> dict[str, str]:

@@ -1,0 +1,71 @@
+"""The estimator's end: it stops whatever its store and its trainer are doing."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any
+
+import psutil
+import pytest
+
+from service.estimates import Estimates
+from service.estimator import Estimator
+from service.host import Host
+from service.settings import Settings
+from service.store import Address, Store
+from tests.service.stores import make, opened
+
+RCINE: dict[str, Any] = {"learner": {"kind": "rcine"}}
+
+
+async def started(store: Store, url: str) -> tuple[Host, Estimator, Address]:
+    """Return a host with one model whose rates can be estimated, and a started estimator."""
+    host = Host(store, Settings(redis_url=url, secret=secrets.token_hex(32)))
+    address = await make(store, **RCINE)
+    await host.replica(address.key)
+    estimator = Estimator(host)
+    estimator.start()
+    return host, estimator, address
+
+
+async def test_it_stops_though_a_cancellation_was_swallowed(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects a worker from never ending when its store goes away with it."""
+    swallowed = asyncio.Event()
+
+    async def stubborn(*_: object) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            swallowed.set()
+
+    monkeypatch.setattr(Estimates, "claim", stubborn)
+    async with opened(valkey_url) as store:
+        _, estimator, _ = await started(store, valkey_url)
+        await asyncio.sleep(0.05)
+        async with asyncio.timeout(10):
+            await estimator.stop()
+    assert swallowed.is_set()
+
+
+async def test_it_takes_its_trainer_along(valkey_url: str) -> None:
+    """Protects the machine from trainings of a service that has ended."""
+    async with opened(valkey_url) as store:
+        _, estimator, address = await started(store, valkey_url)
+        await Estimates(store, address).ask()
+        async with asyncio.timeout(20):
+            while not (children := _trainers()):  # noqa: ASYNC110 - a process tells nobody
+                await asyncio.sleep(0.02)
+        await estimator.stop()
+        assert not any(child.is_running() for child in children)
+        assert (await Estimates(store, address).history()) == []
+
+
+def _trainers() -> list[psutil.Process]:
+    return [
+        child
+        for child in psutil.Process().children(recursive=True)
+        if "service.trainer" in " ".join(child.cmdline())
+    ]
