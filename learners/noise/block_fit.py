@@ -56,7 +56,13 @@ class BlockFit(NamedTuple):
         return self.labels if self.differ else _spread(self.common, len(self.labels.rho_0))
 
 
-def fit_block(rounds: Rounds, before: BlockFit | None = None, *, bayes_rounds: int = 3) -> BlockFit:
+def fit_block(
+    rounds: Rounds,
+    before: BlockFit | None = None,
+    *,
+    bayes_rounds: int = 3,
+    tolerance: float = 1e-9,
+) -> BlockFit:
     """Fit common rates and rates for each label, and decide between them.
 
     The labels' rates are drawn towards their mean as far as the data leave them open (empirical
@@ -72,9 +78,12 @@ def fit_block(rounds: Rounds, before: BlockFit | None = None, *, bayes_rounds: i
         A fit to similar rounds, to begin there.
     bayes_rounds
         How often the Beta distribution is fitted, default 3; it hardly moves after that.
+    tolerance
+        As for `fit_levels`.
     """
     n_labels = rounds.scores.shape[1]
-    common = fit_levels(rounds, first_levels(rounds.feedback) if before is None else before.common)
+    start = first_levels(rounds.feedback) if before is None else before.common
+    common = fit_levels(rounds, start, tolerance=tolerance)
     if before is None:
         labels = _spread(common, n_labels)
         prior = LabelPrior(
@@ -83,7 +92,7 @@ def fit_block(rounds: Rounds, before: BlockFit | None = None, *, bayes_rounds: i
     else:
         labels, prior = before.labels, before.prior
     for _ in range(bayes_rounds):
-        labels = fit_levels(rounds, labels, prior)
+        labels = fit_levels(rounds, labels, prior, tolerance=tolerance)
         told_0, told_1 = _information(labels, rounds)
         prior = LabelPrior(
             *_next_prior(labels.rho_0, told_0, prior.mean_0, prior.count_0),

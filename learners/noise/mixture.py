@@ -128,7 +128,9 @@ def right_probability(levels: Levels, rounds: Rounds) -> FloatArray:
     return sigmoid(odds + levels.offset)
 
 
-def fit_levels(rounds: Rounds, start: Levels, prior: LabelPrior = NO_PRIOR) -> Levels:
+def fit_levels(
+    rounds: Rounds, start: Levels, prior: LabelPrior = NO_PRIOR, *, tolerance: float = 1e-9
+) -> Levels:
     """Fit the mixture from `start`, with as many pairs of rates as `start` has.
 
     Use it with one pair for rates common to all labels;
@@ -145,6 +147,8 @@ def fit_levels(rounds: Rounds, start: Levels, prior: LabelPrior = NO_PRIOR) -> L
         Rates of shape (1,) or (K,), and the temperature and offset to begin with.
     prior
         Of each rate, as if so many rounds with that outcome had been seen besides.
+    tolerance
+        The fit ends when a step betters the loss by less than this share; default 1e-9.
 
     Examples
     --------
@@ -173,7 +177,7 @@ def fit_levels(rounds: Rounds, start: Levels, prior: LabelPrior = NO_PRIOR) -> L
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        options={"maxiter": 60, "ftol": 1e-9, "gtol": 1e-6},
+        options={"maxiter": 60, "ftol": tolerance, "gtol": 1e-6},
     ).x
     levels = _levels(found, np.inf)
     return levels._replace(loss=float(_slopes(levels, rounds).losses.mean()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ BATCH = 256
 LEARNING_RATE = 2e-3
 #: The scalars see every round and may go faster than the weights.
 SCALAR_LEARNING_RATE = 2e-2
+ADAM_DECAYS = (0.9, 0.999)
 #: A fold's training ends after so many epochs without an improvement of the held-out loss by
 #: this many nats a round, which moves the rates by far less than their standard error.
 PATIENCE = 3
@@ -35,6 +36,8 @@ _MOST_NOISE = 0.98
 #: After an epoch the rates are fitted to no more held-out rounds than these, which know them to
 #: about 0.01: training needs no better, and the fit takes less time than the epoch.
 MOST_FITTED = 8192
+#: And no more exactly than this, in shares of the loss.
+TRAINING_TOLERANCE = 1e-6
 _BLOCK = 8192
 #: Steps between two looks at the clock and at the caller's wish to stop.
 _STEPS_BETWEEN_LOOKS = 20
@@ -95,7 +98,20 @@ class Network:
             "trust": torch.ones(()),
             "offset": torch.zeros(()),
         }
-        self.parts = {name: part.to(device).requires_grad_() for name, part in first.items()}
+        # All weights lie in one vector, and their gradients in another: a step of the optimiser
+        # is then a handful of operations, not a handful for each part.
+        self.weights = torch.cat([part.ravel() for part in first.values()]).to(device)
+        self.gradient = torch.zeros_like(self.weights)
+        self.rates = torch.full_like(self.weights, LEARNING_RATE)
+        self.parts: dict[str, Tensor] = {}
+        begin = 0
+        for name, part in first.items():
+            own = slice(begin, begin + part.numel())
+            self.parts[name] = self.weights[own].view(part.shape).requires_grad_()
+            self.parts[name].grad = self.gradient[own].view(part.shape)
+            if part.ndim == 0:
+                self.rates[own] = SCALAR_LEARNING_RATE
+            begin = own.stop
 
     def load(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
         """Take over the weights of an earlier network."""
@@ -109,16 +125,6 @@ class Network:
     def arrays(self) -> Arrays:
         """Return copies of the weights."""
         return {name: part.detach().cpu().numpy().copy() for name, part in self.parts.items()}
-
-    def optimizer(self) -> torch.optim.Optimizer:
-        """Return a new Adam; the two scalars have a rate of their own."""
-        scalars = [self.parts["trust"], self.parts["offset"]]
-        matrices = [part for name, part in self.parts.items() if name not in ("trust", "offset")]
-        groups: list[dict[str, Any]] = [
-            {"params": matrices},
-            {"params": scalars, "lr": SCALAR_LEARNING_RATE},
-        ]
-        return torch.optim.Adam(groups, lr=LEARNING_RATE, fused=True)
 
     def forward(self, xs: Tensor) -> tuple[Tensor, Tensor]:
         """Return the scores of the right and of the shown label, each (n, K)."""
@@ -138,6 +144,30 @@ class Network:
             return np.asarray(torch.cat(parts).cpu().numpy())
 
 
+class Adam:
+    """Adam with its usual constants, on one vector of weights.
+
+    torch's own would import its compiler first: a second, and 100 MB.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.mean = torch.zeros_like(network.weights)
+        self.square = torch.zeros_like(network.weights)
+        self.steps = 0
+
+    def step(self, loss: Tensor) -> None:
+        """Go one step down the gradient of `loss`."""
+        gradient = self.network.gradient.zero_()
+        torch.autograd.backward(loss)
+        self.steps += 1
+        self.mean.lerp_(gradient, 1.0 - ADAM_DECAYS[0])
+        self.square.mul_(ADAM_DECAYS[1]).addcmul_(gradient, gradient, value=1.0 - ADAM_DECAYS[1])
+        unbias = 1.0 - ADAM_DECAYS[0] ** self.steps
+        length = (self.square / (1.0 - ADAM_DECAYS[1] ** self.steps)).sqrt_().add_(1e-8)
+        self.network.weights.addcdiv_(self.mean * self.network.rates, length, value=-1.0 / unbias)
+
+
 def train_fold(
     network: Network,
     block: Tensors,
@@ -153,7 +183,7 @@ def train_fold(
     some = slice(None, None, -(-len(held_rows) // MOST_FITTED))
     labels = block.labels[held_rows[some]].cpu().numpy()
     feedback = block.feedback[held_rows[some]].cpu().numpy().astype(np.float64)
-    optimizer = network.optimizer()
+    optimizer = Adam(network)
     n_labels = network.parts["right"].shape[1]
     levels: Levels = first_levels(feedback, n_labels)
     fit: BlockFit | None = None
@@ -167,7 +197,7 @@ def train_fold(
         epochs += 1
         scores = network.scores(block.xs, held_rows)
         rounds = Rounds(scores[some].astype(np.float64), labels, feedback)
-        fit = fit_block(rounds, fit, bayes_rounds=1)
+        fit = fit_block(rounds, fit, bayes_rounds=1, tolerance=TRAINING_TOLERANCE)
         levels = fit.chosen
         waited += 1
         if levels.loss < best.loss - LEAST_GAIN:
@@ -184,7 +214,7 @@ def _train_epoch(
     block: Tensors,
     order: Tensor,
     levels: Levels,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Adam,
     watch: Watch,
 ) -> bool:
     """Go once through the rounds; False if the time was up before the end."""
@@ -206,9 +236,7 @@ def _train_epoch(
         loss = functional.binary_cross_entropy(
             clicked.clamp(1e-6, 1.0 - 1e-6), block.feedback[some]
         ) + functional.cross_entropy(shown, labels)
-        optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        optimizer.step()
+        optimizer.step(loss)
     return True
 
 
