@@ -29,7 +29,7 @@ SCALAR_LEARNING_RATE = 2e-2
 ADAM_DECAYS = (0.9, 0.999)
 #: A fold's training ends after so many epochs without an improvement of the held-out loss by
 #: this many nats a round, which moves the rates by far less than their standard error.
-PATIENCE = 3
+PATIENCE = 2
 LEAST_GAIN = 1e-4
 #: In training rho_0 + rho_1 stays below this, or no gradient would be left.
 _MOST_NOISE = 0.98
@@ -37,7 +37,7 @@ _MOST_NOISE = 0.98
 #: about 0.01: training needs no better, and the fit takes less time than the epoch.
 MOST_FITTED = 8192
 #: And no more exactly than this, in shares of the loss.
-TRAINING_TOLERANCE = 1e-6
+TRAINING_TOLERANCE = 1e-5
 _BLOCK = 8192
 #: Steps between two looks at the clock and at the caller's wish to stop.
 _STEPS_BETWEEN_LOOKS = 20
