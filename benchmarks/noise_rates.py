@@ -8,7 +8,7 @@ Four parts. ``tables``: the settings of tables 1 and 2 of Agarwal and Manwani (2
 50,000 rounds of RCNBF with the true rates, three seeds; beside it, for one seed, the authors' rule
 on the predictions of our network, their network and rule, and what the paper prints.
 ``rcine``: the estimates that RCINE itself gets at the ends of its first two blocks.
-``labels``: rates of their own for each of 10 labels, drawn from [.02, .5] and [.02, .3], from logged
+``labels``: rates of their own for each of 10 labels, from [.02, .5] and [.02, .3], from logged
 rounds of a learner that is right in half and in 85 % of them; "even": its mistakes are spread
 evenly, whatever the instance; "linear": it is a linear classifier, wrong where instances are
 hard, and explores. ``time``: processor seconds of a round of training against the plain loop of
