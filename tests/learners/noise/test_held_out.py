@@ -53,6 +53,15 @@ def test_mixture_of_different_labels() -> None:
     assert reading.rho_0 == pytest.approx((wrong / wrong.sum()) @ reading.label_rho_0)
 
 
+def test_evidence_without_the_choice() -> None:
+    """Where scores say little and the learner much, the instance alone is less sure."""
+    block = held_out([0.2] * 3, [0.2] * 3)
+    vague = block.scores.copy()
+    vague[np.random.default_rng(1).random(len(vague)) < 0.4] = 0
+    _, evidence = read(block._replace(scores=vague), "mixture", beta_min=0.05)
+    assert evidence.right.mean() > evidence.alone.mean() + 0.05
+
+
 def test_guard_keeps_beta() -> None:
     """Whatever is read, beta_min is left, of the common rates and of each label's."""
     for rule in RULES:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import torch
 
 from learners import RCINE, InputError, Outcome, ParameterError
 from learners.noise.estimate import CancelledError
@@ -86,6 +87,40 @@ def test_same_seed_same_result(block: Block, trained: Trained) -> None:
         assert (values == again.networks[name]).all()
     other = NREst(4, seed=1, most_epochs=2).estimate(*block).networks
     assert (other["hidden_1"] != again.networks["hidden_1"]).any()
+
+
+def test_first_weights_come_from_seed_and_fold(block: Block) -> None:
+    """No two folds, and no two seeds, begin with the same weights."""
+    first = [
+        NREst(4, seed=seed, time_limit_s=0.0).estimate(*block).networks["hidden_1"]
+        for seed in (0, 1)
+    ]
+    weights = np.concatenate(first).reshape(6, -1)
+    assert len(np.unique(weights, axis=0)) == 6
+
+
+def test_offset_tells_a_good_learner() -> None:
+    """From a learner that knows the class better than x does, the networks learn to trust it."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=6000)
+    xs = np.eye(4)[y] * 4 + rng.normal(size=(6000, 4)) * 2
+    labels = np.where(rng.random(6000) < 0.8, y, rng.integers(4, size=6000))
+    feedback = (rng.random(6000) < np.where(labels == y, 0.9, 0.1)).astype(np.int64)
+    trained = NREst(4).estimate(xs, labels, feedback)
+    assert trained.networks["offset"].mean() > 0.5
+    assert trained.estimate.reading is not None
+    assert trained.estimate.reading.rho_0 == pytest.approx(0.1, abs=0.04)
+
+
+def test_threads_are_given_back(block: Block) -> None:
+    """The number of torch's threads, which is global, is as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        NREst(4, most_epochs=1).estimate(*block)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_warm_start_is_shorter(trained: Trained) -> None:
