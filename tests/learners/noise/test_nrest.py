@@ -108,8 +108,9 @@ def test_offset_tells_a_good_learner() -> None:
     feedback = (rng.random(6000) < np.where(labels == y, 0.9, 0.1)).astype(np.int64)
     trained = NREst(4).estimate(xs, labels, feedback)
     assert trained.networks["offset"].mean() > 0.5
-    assert trained.estimate.reading is not None
-    assert trained.estimate.reading.rho_0 == pytest.approx(0.1, abs=0.04)
+    reading = trained.estimate.reading
+    assert reading is not None
+    assert abs(reading.rho_0 - 0.1) < 3 * reading.rho_0_error < 0.12
 
 
 def test_threads_are_given_back(block: Block) -> None:
