@@ -8,6 +8,7 @@ said in its `note`.
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, ClassVar
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 Rows = NDArray[np.float32]
 
 
-class Peer:
+class Peer(ABC):
     """One library, filled with rows and labels 0 or 1."""
 
     name: ClassVar[str]
@@ -27,12 +28,13 @@ class Peer:
     #: Largest n and n x d that it is asked for: beyond it a run would take hours.
     largest: ClassVar[tuple[int, int]] = (10**9, 10**12)
 
+    @abstractmethod
     def __init__(self, library: ModuleType, rows: Rows, labels: NDArray[np.int64], k: int) -> None:
-        raise NotImplementedError
+        """Take the rows in."""
 
+    @abstractmethod
     def step(self, row: Rows, label: int, query: Rows) -> None:
         """Insert, evict and answer."""
-        raise NotImplementedError
 
 
 class Faiss(Peer):
@@ -111,8 +113,9 @@ class _River(Peer):
         for row, label in zip(rows.tolist(), labels.tolist(), strict=True):
             self._model.learn_one(dict(enumerate(row)), label)
 
+    @abstractmethod
     def _build(self, library: ModuleType, size: int, k: int) -> Any:
-        raise NotImplementedError
+        """Return the empty model."""
 
     def step(self, row: Rows, label: int, query: Rows) -> None:
         """Insert, evict and answer."""

@@ -23,6 +23,8 @@ TURN_S = 0.01
 SCRIPT_ITEMS = 250
 #: What one decision is taken to cost before the first one was made.
 GUESS_S = 1e-4
+#: Least time that deciding is taken to take, on a clock that may stand still meanwhile.
+LEAST_S = 1e-6
 #: How often a fold is rebuilt before the model is given up for this request.
 REBUILDS = 3
 
@@ -134,7 +136,7 @@ class Replica:
                 fold.decide(ask.x, nonce, ask.allowed, repeatable=again)
                 for ask, nonce, again in zip(asks, nonces, repeatable, strict=True)
             ]
-        self._decision_s = (time.perf_counter() - begin_s) / len(asks)
+        self._decision_s = max(time.perf_counter() - begin_s, LEAST_S) / len(asks)
         if not self.takes_feedback:
             return [Decided(None, decision, None) for decision in decisions]
         items = [

@@ -1,4 +1,4 @@
-"""Models in Redis: the only module that speaks to it.
+"""Models in Redis; `estimates` and `readiness` speak to it too, with this module's client.
 
 Every change is one script, atomic and idempotent by id, so a call whose answer was lost may
 be sent again. Keys of one model share the hash tag `{tenant/name}`, hence one slot of a

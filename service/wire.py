@@ -23,6 +23,7 @@ from service.spec import MAX_FEATURES, NAME_CHARS
 Label: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS)]
 RequestId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
 Bit: TypeAlias = Literal[0, 1]
+Status: TypeAlias = Literal["applied", "duplicate", "late", "conflict", "unknown"]
 Features: TypeAlias = list[float] | dict[str, float | str]
 T = TypeVar("T")
 
@@ -90,7 +91,7 @@ class ExampleIn(Struct, forbid_unknown_fields=True):
 class Receipt(Struct):
     """What became of one feedback or example."""
 
-    status: Literal["applied", "duplicate", "late", "conflict", "unknown"]
+    status: Status
     seq: int | None
     feedback: Bit | None
 
