@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import tempfile
 from collections.abc import Iterator
+from types import FrameType
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
@@ -42,6 +44,7 @@ def serve(settings: Settings) -> None:
     check(settings)
     export_to_workers(settings)
     configure(settings.log_level)
+    _end_in_order()
     with _embedded(settings), _shared_metrics(settings):
         listener = _listen(settings)
         print(f"misclick listens on http://{settings.host}:{listener.getsockname()[1]}", flush=True)
@@ -57,6 +60,20 @@ def serve(settings: Settings) -> None:
             timeout_graceful_shutdown=DRAIN_S,
         )
         _run(config, listener)
+
+
+def _end_in_order() -> None:
+    """Let a stop, at any moment, unwind what was started: the store above all.
+
+    uvicorn drains on a signal and then raises it once more; what stood there by default would
+    end this process on the spot, with the embedded store still running.
+    """
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(kind, end)
 
 
 def check(settings: Settings) -> None:
