@@ -136,6 +136,8 @@ class Learner(ABC):
     takes_labels: ClassVar[bool] = False
     #: Whether `set_rates` changes anything.
     takes_rates: ClassVar[bool] = False
+    #: Whether `set_label_rates` does; such a learner takes rates common to all labels too.
+    takes_label_rates: ClassVar[bool] = False
 
     def __init__(self, n_features: int, n_labels: int) -> None:
         self.n_features = check_count("n_features", n_features)
@@ -212,6 +214,16 @@ class Learner(ABC):
     def set_rates(self, rho_0: float, rho_1: float) -> None:  # noqa: ARG002 - the contract's
         """Use these noise rates from the next update on."""
         raise UnsupportedError(f"{self.kind} does not use noise rates")
+
+    def set_label_rates(
+        self,
+        rho_0: FloatArray,  # noqa: ARG002 - the contract's
+        rho_1: FloatArray,  # noqa: ARG002
+        rho_0_error: FloatArray,  # noqa: ARG002
+        rho_1_error: FloatArray,  # noqa: ARG002
+    ) -> None:
+        """Use these noise rates of each label, shape (K,) with standard errors, from now on."""
+        raise UnsupportedError(f"{self.kind} does not use each label's noise rates")
 
     # -- labels ---------------------------------------------------------------------------
     def add_label(self) -> int:

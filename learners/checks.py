@@ -178,6 +178,7 @@ def check_unsupported_is_said(make: LearnerFactory) -> None:
         (learner.takes_feedback, lambda: learner.update(Outcome(np.ones(_D), 1, 0, 0.5, 1))),
         (learner.takes_labels, lambda: learner.learn(np.ones(_D), 1)),
         (learner.takes_rates, lambda: learner.set_rates(0.1, 0.2)),
+        (learner.takes_label_rates, lambda: learner.set_label_rates(*[np.full(_K, 0.1)] * 4)),
     ]
     for taken, call in calls:
         if taken:
@@ -191,6 +192,12 @@ def check_unsupported_is_said(make: LearnerFactory) -> None:
     if learner.takes_rates:
         _assert_refused("rho_0", learner.set_rates, -0.1, 0.2)
         _assert_refused("rho_1", learner.set_rates, 0.1, float("nan"))
+    if learner.takes_label_rates:
+        good = np.full(_K, 0.1)
+        for place, name in enumerate(("rho_0", "rho_1", "rho_0_error", "rho_1_error")):
+            for wrong in (good[1:], good - 1.0, good * np.nan):
+                given = [good] * place + [wrong] + [good] * (3 - place)
+                _assert_refused(name, learner.set_label_rates, *given)
 
 
 def check_state_round_trip(make: LearnerFactory) -> None:

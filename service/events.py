@@ -78,11 +78,25 @@ class LabelChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retire: list[str]
 
 
-class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Noise rates that hold from this event on."""
+class RatesByLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rates and their standard errors by label code, each list as long as the others."""
+
+    rho_0: list[float]
+    rho_1: list[float]
+    rho_0_error: list[float]
+    rho_1_error: list[float]
+
+    def __post_init__(self) -> None:
+        if len({len(getattr(self, name)) for name in self.__struct_fields__}) != 1:
+            raise ValueError("the labels' rates and errors are not equally many")
+
+
+class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Noise rates that hold from this event on; an estimate has them for each label too."""
 
     rho_0: float
     rho_1: float
+    by_label: RatesByLabel | None = None
 
 
 class Event(NamedTuple):

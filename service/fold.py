@@ -40,6 +40,9 @@ from service.ids import NO_FINGERPRINT, fingerprint_of, uniform_of
 from service.scaling import make_scaling
 from service.spec import MAX_LABELS, MAX_WEIGHTS, MAX_WINDOW_VALUES, ModelSpec
 
+#: Standard deviation of a rate of which only [0, 1] is known.
+UNKNOWN_ERROR = 12.0**-0.5
+
 
 class Fold:
     """The state of one model after the first `seq` events of its log.
@@ -161,7 +164,7 @@ class Fold:
         elif isinstance(payload, LabelChange):
             self._change_labels(payload)
         else:
-            self._learner.set_rates(payload.rho_0, payload.rho_1)
+            self._set_rates(payload)
 
     def _update(self, decision: Decision, feedback: int) -> None:
         x = decision.x.astype(np.float64)
@@ -174,6 +177,20 @@ class Fold:
                 decision.propensity,
                 feedback,
             )
+        )
+
+    def _set_rates(self, rates: Rates) -> None:
+        each = rates.by_label
+        if each is None or not self._learner.takes_label_rates:
+            self._learner.set_rates(rates.rho_0, rates.rho_1)
+            return
+        # Labels that came while the estimate was made get the common rates, hardly known.
+        come = self._learner.n_labels - len(each.rho_0)
+        self._learner.set_label_rates(
+            np.array(each.rho_0 + [rates.rho_0] * come),
+            np.array(each.rho_1 + [rates.rho_1] * come),
+            np.array(each.rho_0_error + [UNKNOWN_ERROR] * come),
+            np.array(each.rho_1_error + [UNKNOWN_ERROR] * come),
         )
 
     def _change_labels(self, change: LabelChange) -> None:

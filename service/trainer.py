@@ -24,7 +24,7 @@ from learners.noise.estimate import CancelledError, NoiseEstimate
 from learners.noise.verdict import refusals
 from service.errors import ServiceError
 from service.estimates import LEASE_MS, Estimates
-from service.events import Decision, Entry, Rates, unpack_body
+from service.events import Decision, Entry, Rates, RatesByLabel, unpack_body
 from service.ids import NonceSource
 from service.logs import configure
 from service.settings import Settings
@@ -98,10 +98,7 @@ async def _run(settings: Settings, claimed: Claimed) -> int:
         return 1
     took_s = time.monotonic() - begin_s
     result = result_of(found, claimed.number, labels, len(block.labels), took_s)
-    record = b""
-    if result.trusted and result.rho_0 is not None and result.rho_1 is not None:
-        record = msgspec.json.encode(Rates(result.rho_0, result.rho_1))
-    stored = await estimates.finish(claimed.token, NonceSource().next(), record, result)
+    stored = await estimates.finish(claimed.token, NonceSource().next(), record_of(result), result)
     await store.close()
     return 0 if stored else 1
 
@@ -225,6 +222,19 @@ def result_of(
         by_label,
         found.histogram.tolist(),
     )
+
+
+def record_of(result: Estimate) -> bytes:
+    """Return the rates event that a trusted estimate becomes; nothing for another."""
+    if not result.trusted or result.rho_0 is None or result.rho_1 is None:
+        return b""
+    each = RatesByLabel(
+        [label.rho_0 for label in result.by_label],
+        [label.rho_1 for label in result.by_label],
+        [label.rho_0_error for label in result.by_label],
+        [label.rho_1_error for label in result.by_label],
+    )
+    return msgspec.json.encode(Rates(result.rho_0, result.rho_1, each))
 
 
 if __name__ == "__main__":

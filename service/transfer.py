@@ -29,6 +29,7 @@ from service.events import (
     Kind,
     LabelChange,
     Rates,
+    RatesByLabel,
     chain_after,
     pack_body,
     unpack_body,
@@ -106,6 +107,7 @@ class Line(Struct, forbid_unknown_fields=True, omit_defaults=True):
     retire: list[str] | None = None
     rho_0: float | None = None
     rho_1: float | None = None
+    by_label: RatesByLabel | None = None
 
 
 # -- export -----------------------------------------------------------------------------------
@@ -164,7 +166,7 @@ def _line(entry: Entry, labels: Sequence[str]) -> bytes:
     elif isinstance(payload, LabelChange):
         line.add, line.retire = payload.add, payload.retire
     else:
-        line.rho_0, line.rho_1 = payload.rho_0, payload.rho_1
+        line.rho_0, line.rho_1, line.by_label = payload.rho_0, payload.rho_1, payload.by_label
     return msgspec.json.encode(line) + b"\n"
 
 
@@ -291,7 +293,7 @@ def _payload(
     if kind is Kind.LABELS:
         return LabelChange(line.add or [], line.retire or [])
     if kind is Kind.RATES:
-        return Rates(_given(line.rho_0), _given(line.rho_1))
+        return Rates(_given(line.rho_0), _given(line.rho_1), line.by_label)
     x, label = _row(_given(line.x), size), _code(labels, _given(line.label))
     if kind is Kind.LEARN:
         return Example(label, x)

@@ -14,6 +14,7 @@ from service.events import (
     Kind,
     LabelChange,
     Rates,
+    RatesByLabel,
     chain_after,
     first_chain,
     pack_body,
@@ -37,6 +38,11 @@ DECISIONS = st.builds(
     st.binary(min_size=8, max_size=8),
     ROWS,
     TIMES,
+)
+BY_LABEL = st.integers(0, 5).flatmap(
+    lambda size: st.builds(
+        RatesByLabel, *[st.lists(st.floats(0, 1), min_size=size, max_size=size)] * 4
+    )
 )
 EVENTS = (
     st.builds(Event, st.just(Kind.FEEDBACK), TIMES, NONCES, st.integers(0, 1), DECISIONS)
@@ -62,7 +68,7 @@ EVENTS = (
         TIMES,
         NONCES,
         st.none(),
-        st.builds(Rates, st.floats(0, 1), st.floats(0, 1)),
+        st.builds(Rates, st.floats(0, 1), st.floats(0, 1), st.none() | BY_LABEL),
     )
 )
 
@@ -108,6 +114,8 @@ def test_the_format_is_pinned() -> None:
         "00000000000003e802000100000000000000d03f0900000000000000"
         "7175657374696f6e0000c03f000000c0"
     )
+    rates = pack_body(Event(Kind.RATES, 2000, b"twelve bytes", None, Rates(0.1, 0.2)))
+    assert rates[22:] == b'{"rho_0":0.1,"rho_1":0.2}'
     assert first_chain("incarnation") == "cb3874f390dbc4cc"
     assert chain_after(first_chain("incarnation"), body) == "b5c517d20fbc2a67"
 
@@ -135,6 +143,14 @@ def test_bytes_that_are_no_event_break_the_log(body: bytes) -> None:
     except LogBroken:
         return
     assert isinstance(event.kind, Kind)
+
+
+def test_the_labels_rates_are_equally_many() -> None:
+    """Protects the fold from an event that says of a label only half of what it should."""
+    each = RatesByLabel([0.1], [0.2], [0.01], [0.02])
+    body = pack_body(Event(Kind.RATES, 0, bytes(12), None, Rates(0.1, 0.2, each)))
+    with pytest.raises(LogBroken, match="equally many"):
+        unpack_body(body.replace(b"[0.02]", b"[]"))
 
 
 @pytest.mark.parametrize("bit", [b"2", b"9", b"x", b" "])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners import LearnersError, Outcome, create
+from learners import RCINE, LearnersError, Outcome, create
 from service.codec import CodecError, decode_state, encode_state
 from service.errors import Invalid, LogBroken
 from service.events import (
@@ -20,6 +20,7 @@ from service.events import (
     Kind,
     LabelChange,
     Rates,
+    RatesByLabel,
     chain_after,
     pack_body,
 )
@@ -270,6 +271,40 @@ def test_what_the_learner_refuses_is_counted(event: Event) -> None:
         fold.follow(entry_of(fold, round_of(fold, 1)))
         assert (fold.rejected, fold.seq) == (1, 2)
     assert one.encode() == other.encode()
+
+
+EACH = RatesByLabel([0.1, 0.2, 0.3], [0.2, 0.1, 0.0], [0.01] * 3, [0.02] * 3)
+
+
+def test_a_learner_that_takes_common_rates_gets_these() -> None:
+    """Protects learners like RCINE from an event that has each label's rates too."""
+    one, other = (fold_of(learner=LEARNERS["rcine"]) for _ in range(2))
+    one.apply(admin(Rates(0.2, 0.1, EACH)))
+    other.apply(admin(Rates(0.2, 0.1)))
+    assert one.rejected == 0
+    assert one.encode() == other.encode()
+
+
+def test_a_learner_that_takes_each_labels_rates_gets_these(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each label's own; one that came after the estimate gets the common ones, hardly known."""
+    told: list[list[list[float]]] = []
+    monkeypatch.setattr(RCINE, "takes_label_rates", True)
+    monkeypatch.setattr(
+        RCINE, "set_label_rates", lambda _, *arrays: told.append([a.tolist() for a in arrays])
+    )
+    fold = fold_of(learner=LEARNERS["rcine"])
+    fold.apply(admin(LabelChange(["d"], [])))
+    fold.apply(admin(Rates(0.25, 0.15, EACH)))
+    rho_0, rho_1, error_0, error_1 = told[0]
+    assert (rho_0, rho_1) == ([0.1, 0.2, 0.3, 0.25], [0.2, 0.1, 0.0, 0.15])
+    assert (error_0[:3], error_1[:3]) == ([0.01] * 3, [0.02] * 3)
+    assert min(error_0[3], error_1[3]) > 0.25
+    # Rates that somebody set are common to all labels.
+    fold.apply(admin(Rates(0.3, 0.3)))
+    assert len(told) == 1
+    assert fold.learner.state()["rho_0"] == 0.3
 
 
 def test_examples_are_learned() -> None:

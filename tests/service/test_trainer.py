@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import numpy as np
 import psutil
 import pytest
 
-from service.trainer import result_of
+from service.events import Rates, RatesByLabel
+from service.trainer import record_of, result_of
+from service.wire import Estimate, LabelRates
 from tests.serving import Service, running_service
 
 LABELS = ["left", "right"]
@@ -154,6 +157,20 @@ def test_no_worker_imports_torch(running: Service) -> None:
     mapped = {Path(m.path).name for m in psutil.Process(running.pid).memory_maps()}
     assert mapped
     assert not any("torch" in name for name in mapped)
+
+
+def test_a_trusted_result_becomes_an_event_with_each_labels_rates() -> None:
+    """Protects learners that correct each label by its own rates; others get no event."""
+    each = [
+        LabelRates("left", 0.1, 0.2, 0.01, 0.02, 9),
+        LabelRates("right", 0.3, 0.4, 0.03, 0.04, 9),
+    ]
+    result = Estimate(1, 1, 1.0, 18, True, "trusted", 0.2, 0.3, 0.01, 0.01, True, each)
+    event = msgspec.json.decode(record_of(result), type=Rates)
+    assert event == Rates(
+        0.2, 0.3, RatesByLabel([0.1, 0.3], [0.2, 0.4], [0.01, 0.03], [0.02, 0.04])
+    )
+    assert record_of(msgspec.structs.replace(result, trusted=False)) == b""
 
 
 def test_a_refusal_is_a_result_too() -> None:

@@ -7,10 +7,19 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeAlias
 
 import httpx
+import msgspec
 import pytest
 import redis.asyncio
 
-from service.events import chain_after, first_chain
+from service.events import (
+    Event,
+    Kind,
+    Rates,
+    RatesByLabel,
+    chain_after,
+    first_chain,
+    pack_body,
+)
 from service.fold import Fold
 from service.spec import ModelSpec
 from service.store import MODELS_KEY
@@ -91,6 +100,21 @@ async def test_an_import_is_the_model_bit_for_bit(client: httpx.AsyncClient) -> 
         mine, its = [(await client.post(f"{p}/predict", json=body)).json() for p in (path, copy)]
         for name in ("label", "greedy", "propensity", "seq"):
             assert mine[name] == its[name]
+
+
+async def test_the_labels_rates_are_exported_and_imported(client: httpx.AsyncClient) -> None:
+    """Protects what an estimate found of each label from being lost with the move."""
+    path = await model_with_history(client)
+    lines = await exported(client, path)
+    each = RatesByLabel([0.1] * 4, [0.2] * 4, [0.01] * 4, [0.02] * 4)
+    body = pack_body(Event(Kind.RATES, 7, bytes(12), None, Rates(0.1, 0.2, each)))
+    told = {"rho_0": 0.1, "rho_1": 0.2, "by_label": msgspec.to_builtins(each)}
+    place = {"seq": lines[-1]["seq"] + 1, "chain": chain_after(lines[-1]["chain"], body)}
+    lines.append(place | {"time_ms": 7, "kind": "rates", "nonce": "00" * 12} | told)
+    answer = await imported(client, lines)
+    assert answer.status_code == 201, answer.text
+    copy = f"/v1/models/{answer.json()['name']}"
+    assert (await exported(client, copy))[1:] == lines[1:]
 
 
 async def test_a_fresh_model_is_exported_too(client: httpx.AsyncClient) -> None:
