@@ -247,9 +247,8 @@ class NeighborGraph:
         for number, pool in enumerate(self._pools):
             pool.add_members(new[window.labels[new] == number] if self._by_class else new)
         for pool in self._pools:
-            for i in range(len(new)):
-                line = low[i].copy() if self._by_class else low[i]
-                pool.settle(new[i : i + 1], rows[i], line, float(margin[i]))
+            lines = low.copy() if self._by_class else low
+            pool.settle(new, np.arange(len(new)), rows, lines, margin)
 
     def _coming(self, count: int) -> Slots:
         """Return the slots that the next `count` examples will have."""

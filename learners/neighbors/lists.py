@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.neighbors.metrics import Rows, Slots
-from learners.neighbors.search import nearest, queries_per_pass, up
+from learners.neighbors.search import nearest_of_each, queries_per_pass, up_all
 from learners.neighbors.window import Seqs, Window
 from learners.validation import FloatArray
 
@@ -170,34 +170,39 @@ class NeighborLists:
             firsts = group = np.zeros(1, dtype=np.intp)
         step = queries_per_pass(window.extent)
         for start in range(0, len(firsts), step):
-            some = rows[firsts[start : start + step]]
-            low, margin = window.propose(some)
-            for i in range(len(some)):
-                same = owners[group == start + i]
-                self.settle(same, some[i], low[i], float(margin[i]))
+            stop = start + step
+            some = rows[firsts[start:stop]]
+            mine = np.flatnonzero((group >= start) & (group < stop))
+            self.settle(owners[mine], group[mine] - start, some, *window.propose(some))
 
-    def settle(self, owners: Slots, row: Rows, low: Rows, margin: float) -> None:
-        """Fill the lists of owners that all have the row `row`, out of its proposals.
+    def settle(
+        self,
+        owners: Slots,
+        lines: NDArray[np.intp],
+        queries: Rows,
+        low: Rows,
+        margins: FloatArray,
+    ) -> None:
+        """Fill the lists of `owners`, whose rows are ``queries[lines]``, out of their proposals.
 
-        `low` is overwritten.
+        `low` is overwritten. Either each owner has a query of its own, or `lines` says who shares.
         """
-        if self.members < len(low):
-            low += self._outside[: len(low)]
-        found = nearest(self._window, row, low, margin, self.width + 1)
-        everyone = len(found.slots) <= self.width
-        oldest = int(self._oldest_of(found.slots)) if len(found.slots) else _NEVER
-        for owner in owners.tolist():
-            others = found.slots != owner
-            members, keys = found.slots[others], found.keys[others]
-            length = min(len(members), self.width)
-            self.slots[owner, :length] = members[:length]
-            self.slots[owner, length:] = self._window.capacity
-            self.keys[owner, :length] = keys[:length]
-            self.keys[owner, length:] = np.inf
-            bound = np.inf if everyone else float(keys[length - 1])
-            self._bounds[owner] = bound
-            self._bounds_up[owner] = up(bound)
-            self._oldest[owner] = oldest
+        if self.members < low.shape[1]:
+            low += self._outside[: low.shape[1]]
+        shared = len(queries) < len(owners)
+        if not shared:
+            low[lines, owners] = np.inf
+        found = nearest_of_each(self._window, queries, low, margins, self.width + 1)
+        slots, keys = found.slots[lines], found.keys[lines]
+        if shared:
+            slots, keys = _without(owners, slots, keys)
+        full = keys[:, self.width] < np.inf
+        self.slots[owners] = slots = slots[:, : self.width]
+        self.keys[owners] = keys = keys[:, : self.width]
+        bounds = np.where(full, keys[:, -1], np.inf)
+        self._bounds[owners] = bounds
+        self._bounds_up[owners] = up_all(bounds)
+        self._oldest[owners] = self._oldest_of(slots)
 
     # -- inside ---------------------------------------------------------------------------
     def _set_bounds(self, owners: Slots, bounds: FloatArray) -> None:
@@ -244,3 +249,13 @@ def _few_columns(keys: FloatArray, members: Slots) -> tuple[FloatArray, Slots]:
     most = int((keys < np.inf).sum(axis=1).max()) if keys.size else 0
     order = order[:, :most]
     return np.take_along_axis(keys, order, axis=1), members[order]
+
+
+def _without(owners: Slots, slots: Slots, keys: FloatArray) -> tuple[Slots, FloatArray]:
+    """Take each owner out of its line; what is then the last place stays as it was."""
+    own = slots == owners[:, np.newaxis]
+    last = slots.shape[1] - 1
+    place = np.where(own.any(axis=1), own.argmax(axis=1), last)[:, np.newaxis]
+    others = np.arange(last + 1)
+    others = np.minimum(others + (others >= place), last)
+    return np.take_along_axis(slots, others, axis=1), np.take_along_axis(keys, others, axis=1)

@@ -157,6 +157,10 @@ class Window:
         """Return the exact keys of `slots` (m,) against `right`, (d,) or (m, d)."""
         return self.metric.keys_in_chunks(self.rows, slots, right)
 
+    def keys_of_pairs(self, slots: Slots, queries: Rows, lines: NDArray[np.intp]) -> FloatArray:
+        """Return the exact keys of `slots` (m,) against ``queries[lines]``, in bounded memory."""
+        return self.metric.keys_in_chunks(self.rows, slots, queries, lines)
+
     def _slots(self, start: int, stop: int) -> Slots:
         if stop - start == 1:
             return np.array([start % self.capacity], dtype=np.int32)
