@@ -118,6 +118,11 @@ def estimate_noise(model: str) -> Call[int]:
     return Call(method="POST", path=path, parse=lambda got: _number(got).number)
 
 
+def cancel_estimate(model: str) -> Call[None]:
+    """DELETE /v1/models/{model}/noise/estimate."""
+    return Call(method="DELETE", path=_path(model, "noise", "estimate"), parse=_nothing)
+
+
 # -- the loop -----------------------------------------------------------------------------
 def predict(model: str, instance: Instance, request_id: str) -> Call[Decision]:
     """POST /v1/models/{model}/predict."""

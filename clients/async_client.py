@@ -113,6 +113,10 @@ class AsyncClient(Base):
         """Ask for an estimate of the noise rates from the newest feedback; return its number."""
         return await self._send(_wire.estimate_noise(model))
 
+    async def cancel_estimate(self, model: str) -> None:
+        """End the estimate that is asked for or being made, if any; the rates in force stay."""
+        await self._send(_wire.cancel_estimate(model))
+
     async def predict(
         self,
         model: str,

@@ -181,6 +181,18 @@ class Client(Base):
         """
         return self._send(_wire.estimate_noise(model))
 
+    def cancel_estimate(self, model: str) -> None:
+        """End the estimate that is asked for or being made, if any; the rates in force stay.
+
+        It then stands in the history, its verdict "cancelled".
+
+        Raises
+        ------
+        InvalidError
+            The model's learner uses no noise rates.
+        """
+        self._send(_wire.cancel_estimate(model))
+
     def predict(
         self,
         model: str,

@@ -5,17 +5,21 @@ One worker claims it for a limited time and starts a process of its own for it
 (`service.trainer`), which reads a slice of the log, trains, and ends the claim: the result goes
 into the model's history and, if it can be trusted, into the log as one event that every worker
 folds at the same seq. A process that is killed loses its claim, and the next worker begins
-again; a result without a valid claim is refused, so no estimate becomes two events.
+again; a result without a valid claim is refused, so no estimate becomes two events. Cancelling
+ends the claim with a result that says so; the process finds its claim lost.
 """
 
 from __future__ import annotations
 
 import secrets
-from typing import Any, NamedTuple
+import time
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from service import scripts
+from service.errors import Conflict
 from service.store import Address, Store
 from service.wire import Estimate, Running
 
@@ -25,6 +29,15 @@ LEASE_MS = 15_000
 MOST_TRIES = 3
 #: Results that a model's history keeps.
 HISTORY = 20
+#: Exit status of a trainer that found its claim lost, which is no failure: it was cancelled, or
+#: too slow, and then another one is at it.
+CLAIM_LOST = 3
+#: Looks at an estimate that ends, or changes hands, while it is being cancelled.
+CANCEL_TRIES = 5
+
+#: How an estimate ends.
+Outcome: TypeAlias = Literal["trusted", "refused", "cancelled", "given_up"]
+OUTCOMES: tuple[Outcome, ...] = ("trusted", "refused", "cancelled", "given_up")
 
 
 class Claim(NamedTuple):
@@ -33,6 +46,15 @@ class Claim(NamedTuple):
     number: int
     tries: int
     token: str
+
+
+class Tally(NamedTuple):
+    """What became of a model's estimates so far, and whether one is being made."""
+
+    ended: Mapping[Outcome, int]
+    #: Seconds that the last one took; None before the first.
+    took_s: float | None
+    running: bool
 
 
 class Estimates:
@@ -65,10 +87,38 @@ class Estimates:
 
     async def finish(self, token: str, nonce: bytes, record: bytes, result: Estimate) -> bool:
         """End a claim with its result, and `record` as a rates event unless it is empty."""
+        return await self._end(token, result, "trusted" if record else "refused", nonce, record)
+
+    async def give_up(self, claim: Claim) -> bool:
+        """End a claim whose trainers all ended without a result."""
+        verdict = f"the trainer ended without a result {MOST_TRIES} times: see the log"
+        return await self._end(claim.token, _without_rates(claim.number, verdict), "given_up")
+
+    async def cancel(self) -> None:
+        """End the estimate that is asked for or being made, if any; its trainer will notice."""
+        client, key = self._store.client, self._address.part("estimate")
+        for _ in range(CANCEL_TRIES):
+            raw = await self._store.guard(client.hmget(key, "asked", "done", "token"))
+            asked, done, token = raw
+            if token is None and asked != b"1":
+                return
+            result = _without_rates(int(done or 0) + 1, "cancelled")
+            if await self._end((token or b"").decode(), result, "cancelled"):
+                return
+        raise Conflict("estimate: it changes hands while it is being cancelled: try again")
+
+    async def _end(
+        self,
+        token: str,
+        result: Estimate,
+        outcome: Outcome,
+        nonce: bytes = b"",
+        record: bytes = b"",
+    ) -> bool:
         names = ("meta", "log", "estimate", "estimates")
         keys = [self._address.part(name) for name in names]
         argv: list[Any] = [self._address.uid, token, nonce, record]
-        argv += [msgspec.json.encode(result), HISTORY]
+        argv += [msgspec.json.encode(result), HISTORY, outcome, result.took_s or ""]
         reply = await self._store.run(scripts.FINISH_ESTIMATE, keys, argv)
         return bool(reply[0] == b"ok")
 
@@ -87,3 +137,15 @@ class Estimates:
         key = self._address.part("estimates")
         raw = await self._store.guard(self._store.client.lrange(key, 0, HISTORY - 1))
         return [msgspec.json.decode(result, type=Estimate) for result in raw]
+
+    async def tally(self) -> Tally:
+        """Return how many estimates ended how, and whether one is being made."""
+        client, key = self._store.client, self._address.part("estimate")
+        raw = await self._store.guard(client.hmget(key, *OUTCOMES, "took", "token"))
+        *counts, took, token = raw
+        ended = {name: int(n or 0) for name, n in zip(OUTCOMES, counts, strict=True)}
+        return Tally(ended, None if took is None else float(took), token is not None)
+
+
+def _without_rates(number: int, verdict: str) -> Estimate:
+    return Estimate(number, round(time.time() * 1000), 0.0, 0, False, verdict)

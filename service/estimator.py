@@ -6,16 +6,13 @@ import asyncio
 import logging
 import os
 import sys
-import time
 
 from service.errors import ServiceError
-from service.estimates import LEASE_MS, MOST_TRIES, Claim, Estimates
+from service.estimates import CLAIM_LOST, LEASE_MS, MOST_TRIES, Claim, Estimates
 from service.host import Host, end_tasks
-from service.ids import NonceSource
 from service.replica import Replica
 from service.settings import ENV_PREFIX, Settings
 from service.store import ModelGone
-from service.wire import Estimate
 
 log = logging.getLogger("misclick.estimator")
 
@@ -32,7 +29,6 @@ class Estimator:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._nonces = NonceSource()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -63,14 +59,9 @@ class Estimator:
         if claim is None:
             return
         if claim.tries > MOST_TRIES:
-            await self._give_up(estimates, claim)
+            await estimates.give_up(claim)
         else:
             await self._train(replica, claim)
-
-    async def _give_up(self, estimates: Estimates, claim: Claim) -> None:
-        verdict = f"the trainer ended without a result {MOST_TRIES} times: see the log"
-        result = Estimate(claim.number, round(time.time() * 1000), 0.0, 0, False, verdict)
-        await estimates.finish(claim.token, self._nonces.next(), b"", result)
 
     async def _train(self, replica: Replica, claim: Claim) -> None:
         settings = self._host.settings
@@ -88,7 +79,7 @@ class Estimator:
         try:
             async with asyncio.timeout(settings.estimate_timeout_s + GRACE_S):
                 status = await process.wait()
-            if status != 0:
+            if status not in (0, CLAIM_LOST):
                 log.warning("a trainer failed", extra={"model": replica.key, "status": status})
         except TimeoutError:
             log.warning("a trainer took too long", extra={"model": replica.key})

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from service.estimates import Tally
 from service.replica import Replica
 from service.store import COUNTERS, Meta
 
@@ -17,6 +19,16 @@ from service.store import COUNTERS, Meta
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 #: Seconds; a call takes 1 to 20 ms, and one that waits for Redis up to the timeout.
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class ModelNumbers(NamedTuple):
+    """What Redis says of one model."""
+
+    name: str
+    meta: Meta
+    pending: int
+    #: None for a learner without noise rates.
+    estimates: Tally | None
 
 
 class RequestMetrics:
@@ -52,7 +64,7 @@ class RequestMetrics:
         cells[0].inc()
         cells[1].observe(seconds)
 
-    def render(self, models: Iterable[tuple[str, Meta, int]], replicas: Iterable[Replica]) -> bytes:
+    def render(self, models: Iterable[ModelNumbers], replicas: Iterable[Replica]) -> bytes:
         """Return everything in the text format."""
         requests = self.registry
         if SHARED_FOLDER in os.environ:
@@ -66,9 +78,7 @@ class RequestMetrics:
 class _ModelCollector(Collector):
     """The models' counters as Redis has them, and this worker's copies."""
 
-    def __init__(
-        self, models: Iterable[tuple[str, Meta, int]], replicas: Iterable[Replica]
-    ) -> None:
+    def __init__(self, models: Iterable[ModelNumbers], replicas: Iterable[Replica]) -> None:
         self._models = list(models)
         self._replicas = list(replicas)
 
@@ -77,8 +87,8 @@ class _ModelCollector(Collector):
             family = CounterMetricFamily(
                 f"misclick_{name}", f"The model's {name} so far.", labels=["model"]
             )
-            for model, meta, _ in self._models:
-                family.add_metric([model], meta.counters[name])
+            for model in self._models:
+                family.add_metric([model.name], model.meta.counters[name])
             yield family
         yield self._gauge("pending", "Decisions that wait for feedback.", self._pending())
         yield self._gauge("seq", "Events in the log.", self._seqs())
@@ -93,12 +103,38 @@ class _ModelCollector(Collector):
         for replica in self._replicas:
             rewinds.add_metric([replica.spec.name], replica.rewinds)
         yield rewinds
+        yield from self._estimates()
+
+    def _estimates(self) -> Iterator[Metric]:
+        ended = CounterMetricFamily(
+            "misclick_estimates",
+            "Estimates of noise rates that ended, by how.",
+            labels=["model", "outcome"],
+        )
+        tallies = [(m.name, m.estimates) for m in self._models if m.estimates is not None]
+        for model, tally in tallies:
+            for outcome, count in tally.ended.items():
+                ended.add_metric([model, outcome], count)
+        yield ended
+        running = [(model, float(tally.running)) for model, tally in tallies]
+        yield self._gauge("estimate_running", "Whether an estimate is being made.", running)
+        took_s = [(model, tally.took_s) for model, tally in tallies if tally.took_s is not None]
+        yield self._gauge("estimate_seconds", "Seconds that the last estimate took.", took_s)
+        for name, text in (
+            ("rho_0", "Rate of false clicks in force, as this worker has folded it."),
+            ("rho_1", "Rate of missed clicks in force, as this worker has folded it."),
+        ):
+            yield self._gauge(name, text, self._rates(name))
+
+    def _rates(self, name: str) -> list[tuple[str, float]]:
+        learners = [(replica.spec.name, replica.fold.learner) for replica in self._replicas]
+        return [(m, getattr(learner, name)) for m, learner in learners if learner.takes_rates]
 
     def _pending(self) -> list[tuple[str, int]]:
-        return [(model, pending) for model, _, pending in self._models]
+        return [(model.name, model.pending) for model in self._models]
 
     def _seqs(self) -> list[tuple[str, int]]:
-        return [(model, meta.seq) for model, meta, _ in self._models]
+        return [(model.name, model.meta.seq) for model in self._models]
 
     def _folded(self) -> list[tuple[str, int]]:
         return [(replica.spec.name, replica.fold.seq) for replica in self._replicas]
@@ -110,7 +146,7 @@ class _ModelCollector(Collector):
         return [(replica.spec.name, replica.fold.rejected) for replica in self._replicas]
 
     @staticmethod
-    def _gauge(name: str, text: str, values: list[tuple[str, int]]) -> GaugeMetricFamily:
+    def _gauge(name: str, text: str, values: Sequence[tuple[str, float]]) -> GaugeMetricFamily:
         family = GaugeMetricFamily(f"misclick_{name}", text, labels=["model"])
         for model, value in values:
             family.add_metric([model], value)

@@ -49,8 +49,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.set_defaults(run=run)
     parser.add_argument("model", help="its name")
     parser.add_argument("--url", required=True, help="of the service")
-    parser.add_argument(
+    doing = parser.add_mutually_exclusive_group()
+    doing.add_argument(
         "--estimate", action="store_true", help="ask for an estimate now and wait until it ended"
+    )
+    doing.add_argument(
+        "--cancel", action="store_true", help="end the estimate that is asked for or being made"
     )
     parser.add_argument(
         "--wait-s",
@@ -86,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
                 console = Console(stderr=True, highlight=False)
                 noise = wait(client, args.model, number, wait_s=args.wait_s, console=console)
             else:
+                if args.cancel:
+                    client.cancel_estimate(args.model)
                 noise = client.noise(args.model)
         if args.json:
             print(msgspec.json.encode(noise).decode())
@@ -97,7 +103,9 @@ def run(args: argparse.Namespace) -> int:
         print(f"misclick noise: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("misclick noise: stopped; what was asked for goes on", file=sys.stderr)
+        print(
+            "misclick noise: stopped; what was asked for goes on, until --cancel", file=sys.stderr
+        )
         return 130
     return 0
 

@@ -60,6 +60,27 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
 
         return _json(await host.use(caller.key_of(model), act), 202)
 
+    @router.delete(
+        "/v1/models/{model}/noise/estimate",
+        operation_id="cancel_estimate",
+        status_code=204,
+        response_class=Response,
+        responses={204: {"description": "None is asked for or being made any more."}}
+        | read_errors()
+        | errors(409, 422),
+    )
+    async def cancel_estimate(model: str, request: Request) -> Response:
+        """End the estimate that is asked for or being made; the rates in force stay."""
+        caller = keys.caller(request.headers.get("authorization"))
+        caller.require(Scope.ADMIN)
+
+        async def act(replica: Replica) -> None:
+            _rates(replica)
+            await Estimates(host.store, replica.address).cancel()
+
+        await host.use(caller.key_of(model), act)
+        return Response(status_code=204)
+
     return router
 
 

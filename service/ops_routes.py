@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
+from learners import LEARNERS
 from service.auth import Keys, Scope
 from service.errors import NotFound
+from service.estimates import Estimates
 from service.host import Host
-from service.metrics import RequestMetrics
+from service.metrics import ModelNumbers, RequestMetrics
 from service.readiness import check_redis
 from service.route_docs import errors, file_answer
-from service.store import Meta
+from service.store import Address, Store
 
 
 class CheckOut(BaseModel):
@@ -73,15 +77,20 @@ def ops_router(host: Host, keys: Keys, metrics: RequestMetrics) -> APIRouter:
         caller = keys.caller(request.headers.get("authorization"))
         caller.require(Scope.ADMIN)
         prefix = f"{caller.tenant}/"
-        found: list[tuple[str, Meta, int]] = []
+        found: list[ModelNumbers] = []
         for key in await host.store.list_keys():
             if key.startswith(prefix):
-                try:
-                    meta = await host.store.meta(key)
-                except NotFound:
-                    continue
-                found.append((meta.spec.name, meta, await host.store.pending(key)))
+                with suppress(NotFound):
+                    found.append(await _numbers(host.store, key))
         mine = [replica for replica in host.replicas if replica.key.startswith(prefix)]
         return Response(metrics.render(found, mine), media_type="text/plain; version=0.0.4")
 
     return router
+
+
+async def _numbers(store: Store, key: str) -> ModelNumbers:
+    meta = await store.meta(key)
+    tally = None
+    if LEARNERS[meta.spec.learner.kind].takes_rates:
+        tally = await Estimates(store, Address.of(key, meta.uid, meta.spec)).tally()
+    return ModelNumbers(meta.spec.name, meta, await store.pending(key), tally)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from learners.noise.estimate import CancelledError, NoiseEstimate
 from learners.noise.verdict import refusals
 from service.errors import ServiceError
-from service.estimates import LEASE_MS, Estimates
+from service.estimates import CLAIM_LOST, Estimates
 from service.events import Decision, Entry, Rates, RatesByLabel, unpack_body
 from service.ids import NonceSource
 from service.logs import configure
@@ -36,8 +36,8 @@ log = logging.getLogger("misclick.trainer")
 
 #: Every other process on the machine comes first.
 NICENESS = 10
-#: Renewals within one lease: two may get lost.
-RENEWALS = 5
+#: A claim is renewed so often: progress is told, and a cancellation noticed, within this time.
+RENEW_S = 0.5
 #: A network needs two labels to tell one from the other.
 LEAST_LABELS = 2
 
@@ -60,7 +60,7 @@ class Claimed(NamedTuple):
 
 
 def main() -> int:
-    """Make the estimate; 0 when its result is stored, 1 when the claim was lost."""
+    """Make the estimate; return 0 when its result is stored."""
     parser = argparse.ArgumentParser(prog="service.trainer", description=__doc__)
     parser.add_argument("key")
     parser.add_argument("uid")
@@ -94,13 +94,13 @@ async def _run(settings: Settings, claimed: Claimed) -> int:
     finally:
         keeping.cancel()
     if found is None:
-        log.warning("the claim was lost", extra={"model": claimed.key})
-        return 1
+        log.info("the claim was lost", extra={"model": claimed.key})
+        return CLAIM_LOST
     took_s = time.monotonic() - begin_s
     result = result_of(found, claimed.number, labels, len(block.labels), took_s)
     stored = await estimates.finish(claimed.token, NonceSource().next(), record_of(result), result)
     await store.close()
-    return 0 if stored else 1
+    return 0 if stored else CLAIM_LOST
 
 
 class _Progress:
@@ -117,7 +117,7 @@ async def _keep(
     estimates: Estimates, token: str, progress: _Progress, lost: threading.Event
 ) -> None:
     while True:
-        await asyncio.sleep(LEASE_MS / 1000 / RENEWALS)
+        await asyncio.sleep(RENEW_S)
         try:
             if not await estimates.renew(token, progress.share):
                 lost.set()

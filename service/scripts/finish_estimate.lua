@@ -1,11 +1,15 @@
 #!lua
--- End a claimed estimate: its result into the history and, if it is trusted, one rates event
--- into the log, in one step; so each estimate becomes at most one event, whoever else tried.
--- KEYS: meta, log, estimate, estimates   ARGV: uid, token, nonce, record ('' if not trusted), result, keep
+-- End an estimate: its result into the history and, if it is trusted, one rates event into the
+-- log, in one step; so each estimate becomes at most one event, whoever else tried.
+-- KEYS: meta, log, estimate, estimates
+-- ARGV: uid, token ('' for one that is only asked for), nonce, record ('' if not trusted), result,
+--       keep, outcome (the field that counts it), seconds ('' where nothing was made)
 local meta, log, estimate, estimates = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain')
+local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain', 'feedback')
 if head[1] ~= ARGV[1] then return {'gone'} end
-if redis.call('HGET', estimate, 'token') ~= ARGV[2] then return {'stale'} end
+local was = redis.call('HMGET', estimate, 'token', 'asked', 'upto')
+if (was[1] or '') ~= ARGV[2] then return {'stale'} end
+if ARGV[2] == '' and was[2] ~= '1' then return {'stale'} end
 --include _append
 if ARGV[4] ~= '' then
   append('r', ARGV[3], '-', ARGV[4])
@@ -14,8 +18,9 @@ if ARGV[4] ~= '' then
 end
 redis.call('LPUSH', estimates, ARGV[5])
 redis.call('LTRIM', estimates, 0, tonumber(ARGV[6]) - 1)
-local upto = redis.call('HGET', estimate, 'upto')
 redis.call('HINCRBY', estimate, 'done', 1)
-redis.call('HSET', estimate, 'at', upto, 'asked', '0', 'tries', '0')
+redis.call('HINCRBY', estimate, ARGV[7], 1)
+redis.call('HSET', estimate, 'at', was[3] or head[4] or '0', 'asked', '0', 'tries', '0')
+if ARGV[8] ~= '' then redis.call('HSET', estimate, 'took', ARGV[8]) end
 redis.call('HDEL', estimate, 'token', 'lease', 'progress', 'started', 'upto')
 return {'ok', whole(seq)}

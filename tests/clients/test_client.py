@@ -309,6 +309,11 @@ def test_noise_is_asked_for_and_told(client: Client) -> None:
     assert not result.trusted
     assert "no feedback" in result.verdict
     assert client.estimate_noise(spec.name) == 2
+    client.cancel_estimate(spec.name)
+    client.cancel_estimate(spec.name)
+    result = client.noise(spec.name).result(2)
+    assert result is not None
+    assert not result.trusted
 
 
 async def test_noise_is_asked_for_with_asyncio(service: Service) -> None:
@@ -319,6 +324,8 @@ async def test_noise_is_asked_for_with_asyncio(service: Service) -> None:
         await client.create_model(plain)
         assert (await client.noise(spec.name)).estimate_every == 2000
         assert await client.estimate_noise(spec.name) == 1
+        await client.cancel_estimate(spec.name)
+        assert (await client.noise(spec.name)).running is None
         with pytest.raises(InvalidError, match="uses noise rates"):
             await client.noise(plain.name)
         with pytest.raises(InvalidError, match="uses noise rates"):

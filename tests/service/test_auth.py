@@ -25,6 +25,7 @@ NEEDS: dict[str, Scope | None] = {
     "set_rates": Scope.ADMIN,
     "get_noise": None,
     "estimate_noise": Scope.ADMIN,
+    "cancel_estimate": Scope.ADMIN,
     "predict": Scope.PREDICT,
     "predict_batch": Scope.PREDICT,
     "feedback": Scope.FEEDBACK,

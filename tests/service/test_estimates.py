@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
 from service import estimates as module
 from service.errors import NotFound
-from service.estimates import Estimates
+from service.estimates import OUTCOMES, Estimates
 from service.events import Kind, Rates, unpack_body
 from service.store import Address, Store
 from service.wire import Estimate
@@ -154,6 +154,75 @@ async def test_the_history_is_bounded(made: Made, monkeypatch: pytest.MonkeyPatc
         assert claim is not None
         await made.estimates.finish(claim.token, NONCE, b"", result(number))
     assert [one.number for one in await made.estimates.history()] == [5, 4, 3]
+
+
+async def test_a_cancelled_estimate_appends_nothing_and_is_not_begun_again(made: Made) -> None:
+    """Protects the log and the machine from a training that somebody has called off."""
+    await made.store.client.hset(made.address.part("meta"), "feedback", "1000")
+    claim = await made.estimates.claim(1000)
+    assert claim is not None
+    # The second time nothing is left to cancel.
+    for _ in range(2):
+        await made.estimates.cancel()
+        assert await made.estimates.status() == (False, None)
+        assert not await made.estimates.renew(claim.token, 0.5)
+        assert not await made.estimates.finish(claim.token, NONCE, RECORD, result())
+    assert await made.rates_events() == 0
+    assert [(one.number, one.verdict) for one in await made.estimates.history()] == [
+        (1, "cancelled")
+    ]
+    assert await made.estimates.claim(1000) is None
+    assert await made.estimates.ask() == 2
+
+
+async def test_an_estimate_that_is_only_asked_for_is_cancelled_too(made: Made) -> None:
+    """Protects from a training that begins after it was called off."""
+    await made.estimates.cancel()
+    assert await made.estimates.history() == []
+    await made.estimates.ask()
+    await made.estimates.cancel()
+    assert await made.estimates.claim(0) is None
+    assert [one.verdict for one in await made.estimates.history()] == ["cancelled"]
+
+
+async def test_an_estimate_that_changes_hands_is_cancelled_all_the_same(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects from a claim made between the look at the estimate and its end."""
+    await made.estimates.ask()
+    end = Estimates._end
+
+    async def late(self: Estimates, *args: Any, **options: Any) -> bool:
+        await made.estimates.claim(0)
+        return await end(self, *args, **options)
+
+    monkeypatch.setattr(Estimates, "_end", late)
+    await made.estimates.cancel()
+    monkeypatch.undo()
+    assert await made.estimates.status() == (False, None)
+    assert len(await made.estimates.history()) == 1
+
+
+async def test_every_end_is_counted_once(made: Made) -> None:
+    """Protects what operators read: each estimate ends in exactly one way."""
+    assert await made.estimates.tally() == (dict.fromkeys(OUTCOMES, 0), None, False)
+    for record in (RECORD, b"", RECORD):
+        await made.estimates.ask()
+        claim = await made.estimates.claim(0)
+        assert claim is not None
+        assert (await made.estimates.tally()).running
+        for _ in range(2):
+            await made.estimates.finish(claim.token, NONCE, record, result())
+    await made.estimates.ask()
+    await made.estimates.cancel()
+    await made.estimates.ask()
+    claim = await made.estimates.claim(0)
+    assert claim is not None
+    for _ in range(2):
+        await made.estimates.give_up(claim)
+    ended = {"trusted": 2, "refused": 1, "cancelled": 1, "given_up": 1}
+    # The seconds are those of the last one that was made.
+    assert await made.estimates.tally() == (ended, 1.0, False)
 
 
 async def test_a_deleted_model_is_claimed_by_nobody(made: Made) -> None:

@@ -7,6 +7,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from service.estimates import OUTCOMES
 from service.metrics import SHARED_FOLDER, RequestMetrics
 from service.store import COUNTERS
 from tests.service.apps import app_client, create
@@ -53,6 +54,27 @@ async def test_a_models_numbers_are_its_own(client: httpx.AsyncClient) -> None:
     assert found["misclick_rejected", name] == found["misclick_rewinds_total", name] == 0
     await client.delete(path)
     assert not [key for key in await samples(client) if name in key]
+
+
+async def test_estimates_are_told_of_models_that_have_rates(client: httpx.AsyncClient) -> None:
+    """How they ended, whether one is being made, and the rates in force; no series for others."""
+    path = await create(client, learner={"kind": "rcine", "rho_0": 0.1})
+    plain = (await create(client, learner={"kind": "bpa"})).rpartition("/")[2]
+    name = path.rpartition("/")[2]
+    await client.get(f"{path}/noise")
+    await client.post(f"{path}/noise/estimate")
+    before = await samples(client)
+    await client.delete(f"{path}/noise/estimate")
+    await client.post(f"{path}/rates", json={"rho_0": 0.2, "rho_1": 0.25})
+    found = await samples(client)
+    ended = {outcome: found["misclick_estimates_total", name, outcome] for outcome in OUTCOMES}
+    assert ended == dict.fromkeys(OUTCOMES, 0) | {"cancelled": 1}
+    assert found["misclick_estimate_running", name] == 0
+    assert (before["misclick_rho_0", name], before["misclick_rho_1", name]) == (0.1, 0)
+    assert (found["misclick_rho_0", name], found["misclick_rho_1", name]) == (0.2, 0.25)
+    # Nothing was made yet that could have taken seconds.
+    assert ("misclick_estimate_seconds", name) not in found
+    assert not [key for key in found if plain in key and ("rho" in key[0] or "estim" in key[0])]
 
 
 async def test_requests_are_counted_by_route(client: httpx.AsyncClient) -> None:

@@ -104,6 +104,17 @@ def test_the_wait_is_bounded(service: Service, capsys: pytest.CaptureFixture[str
     assert told == "misclick noise: estimate 1 has not ended within 0.01 s\n"
 
 
+def test_an_estimate_is_called_off(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever has waited long enough ends it, and sees that it is ended."""
+    with Client(service.url) as client:
+        name = make(client, rounds=0)
+        client.estimate_noise(name)
+        assert main(["noise", name, "--url", service.url, "--cancel"]) == 0
+        noise = client.noise(name)
+    assert (noise.asked, noise.running) == (False, None)
+    assert "The newest estimate is 1: " in capsys.readouterr().out
+
+
 def test_mistakes_are_told_in_one_line(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -107,6 +107,9 @@ def test_an_estimate_becomes_the_rates_in_force(running: Service) -> None:
     after = noise(running, "loop")
     assert after["rates"] == {name: estimate[name] for name in ("rho_0", "rho_1")}
     assert httpx.get(f"{running.url}/v1/models/loop").json()["seq"] == seq + 1
+    metrics = httpx.get(f"{running.url}/metrics").text
+    assert 'misclick_estimates_total{model="loop",outcome="trusted"} 1.0' in metrics
+    assert f'misclick_estimate_seconds{{model="loop"}} {estimate["took_s"]:.3}' in metrics
 
 
 def test_a_killed_trainer_is_begun_again_and_leaves_one_event(running: Service) -> None:
@@ -124,6 +127,28 @@ def test_a_killed_trainer_is_begun_again_and_leaves_one_event(running: Service) 
     estimate = wait_for_result(running, "killed", 1)
     assert estimate["trusted"], estimate["verdict"]
     assert httpx.get(f"{running.url}/v1/models/killed").json()["seq"] == seq + 1
+
+
+def test_a_cancelled_training_ends_and_leaves_no_event(running: Service) -> None:
+    """Protects the machine from a training that nobody wants, and the rates from its result."""
+    make(running, "cancelled")
+    click_through(running, "cancelled", ROUNDS)
+    seq = httpx.get(f"{running.url}/v1/models/cancelled").json()["seq"]
+    post(running, "/cancelled/noise/estimate")
+    end_s = time.monotonic() + DEADLINE_S
+    while not trainers(running):
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+    for _ in range(2):
+        answer = httpx.delete(f"{running.url}/v1/models/cancelled/noise/estimate", timeout=30)
+        assert (answer.status_code, answer.content) == (204, b"")
+    assert noise(running, "cancelled")["history"][0]["verdict"] == "cancelled"
+    while trainers(running):
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+    after = noise(running, "cancelled")
+    assert (after["asked"], after["running"], len(after["history"])) == (False, None, 1)
+    assert httpx.get(f"{running.url}/v1/models/cancelled").json()["seq"] == seq
 
 
 @pytest.mark.parametrize(
@@ -146,7 +171,11 @@ def test_bad_data_gets_a_verdict_and_changes_nothing(
 def test_a_learner_without_rates_has_no_noise_to_estimate(running: Service) -> None:
     """Protects from training for a learner that could not use the result."""
     make(running, "plain", "banditron")
-    for method, path in (("GET", "/plain/noise"), ("POST", "/plain/noise/estimate")):
+    for method, path in (
+        ("GET", "/plain/noise"),
+        ("POST", "/plain/noise/estimate"),
+        ("DELETE", "/plain/noise/estimate"),
+    ):
         answer = httpx.request(method, f"{running.url}/v1/models{path}")
         assert answer.status_code == 422
         assert "uses noise rates" in answer.json()["error"]["message"]
