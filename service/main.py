@@ -18,6 +18,7 @@ from service.auth import Keys
 from service.embedded import EmbeddedValkey
 from service.logs import configure
 from service.metrics import SHARED_FOLDER
+from service.one_write import OneWriteProtocol
 from service.settings import ENV_PREFIX, Settings
 
 #: Seconds that requests under way get to end when the service is stopped.
@@ -51,6 +52,8 @@ def serve(settings: Settings) -> None:
         config = uvicorn.Config(
             "service.worker:app",
             factory=True,
+            http=OneWriteProtocol,
+            ws="none",
             workers=settings.workers,
             log_config=None,
             access_log=False,
