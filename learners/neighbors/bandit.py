@@ -21,9 +21,9 @@ from learners.base import (
 from learners.errors import ParameterError, StateError, expected
 from learners.neighbors.knn import DEFAULT_K
 from learners.neighbors.metrics import Rows
+from learners.neighbors.saved import saved_rows
 from learners.neighbors.search import find_many
 from learners.neighbors.window import Window, to_rows
-from learners.neighbors.window_learner import saved_rows
 from learners.noise.rates import NoiseRates
 from learners.validation import check_instance, check_instances, check_number
 

@@ -85,10 +85,7 @@ class NeighborGraph:
     def __init__(self, window: Window, k: int, n_classes: int = 0) -> None:
         self.window = window
         self.k = check_count("k", k)
-        places = window.capacity * list_width(self.k) * max(1, n_classes)
-        if places > MAX_PLACES:
-            what = f"lists of at most {MAX_PLACES} places in all, here {places}"
-            raise ParameterError(expected("k", what, k))
+        self._check_places(max(1, n_classes))
         self._by_class = n_classes > 0
         self._observers: list[Observer] = []
         self._pools = [self._new_pool() for _ in range(max(1, n_classes))]
@@ -101,8 +98,15 @@ class NeighborGraph:
         self._observers.extend(observers)
 
     def add_class(self) -> None:
-        """Make room for one more class (without effect on a graph that is not by class)."""
+        """Make room for one more class (without effect on a graph that is not by class).
+
+        Raises
+        ------
+        ParameterError
+            If the lists would have more than `MAX_PLACES` places.
+        """
         if self._by_class:
+            self._check_places(len(self._pools) + 1)
             pool = self._new_pool()
             self._pools.append(pool)
             if len(self.window):
@@ -169,6 +173,12 @@ class NeighborGraph:
         return count
 
     # -- inside ---------------------------------------------------------------------------
+    def _check_places(self, n_pools: int) -> None:
+        places = self.window.capacity * list_width(self.k) * n_pools
+        if places > MAX_PLACES:
+            what = f"lists of at most {MAX_PLACES} places in all, here {places}"
+            raise ParameterError(expected("k", what, self.k))
+
     def _new_pool(self) -> NeighborLists:
         return NeighborLists(self.window, self.k, list_width(self.k))
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.neighbors.counts import Counts, Occurrences
-from learners.neighbors.window import Seqs, Window
+from learners.neighbors.neighborhoods import Counts, Neighborhoods
+from learners.neighbors.window import Labels, Seqs
 
 #: A hub occurs more often than the mean by more than this many standard deviations.
 _HUB_SIGMAS = 2.0
@@ -30,12 +30,14 @@ class HubnessReport(NamedTuple):
         N_k above which an example is a hub: ``mean + 2 sigma``.
     hubs
         Seqs of the hubs, those with the most occurrences first.
+    labels
+        Their labels, as they were told.
     occurrences
         N_k of each hub.
     bad_occurrences
         BN_k of each hub: how many of those that look at it carry another label.
-    bad_hubs
-        Seqs of the hubs for which that is more than half.
+    bad
+        Of each hub, whether that is more than half.
     n_orphans
         Examples that are nobody's neighbour.
     bad_share
@@ -47,22 +49,21 @@ class HubnessReport(NamedTuple):
     skewness: float
     threshold: float
     hubs: Seqs
+    labels: Labels
     occurrences: Counts
     bad_occurrences: Counts
-    bad_hubs: Seqs
+    bad: NDArray[np.bool_]
     n_orphans: int
     bad_share: float
 
 
-def hubness_report(window: Window, occurrences: Occurrences) -> HubnessReport:
-    """Sum up the k-occurrences of a window.
+def hubness_report(near: Neighborhoods) -> HubnessReport:
+    """Sum up how often each example is among the k nearest of others.
 
     Parameters
     ----------
-    window
-        The examples.
-    occurrences
-        What is counted over their graph.
+    near
+        The neighbourhoods of a window.
 
     References
     ----------
@@ -71,36 +72,29 @@ def hubness_report(window: Window, occurrences: Occurrences) -> HubnessReport:
 
     Examples
     --------
-    >>> from learners.neighbors.graph import NeighborGraph
-    >>> window = Window(9, n_features=1)
-    >>> graph = NeighborGraph(window, k=1)
-    >>> occurrences = Occurrences(graph, n_labels=1, k=1)
-    >>> graph.observe([occurrences])
-    >>> rows = np.array([[0.0], [1.0], [1.9], [-1.5]], np.float32)
-    >>> slots = graph.insert(rows, np.zeros(4, np.int64))
-    >>> report = hubness_report(window, occurrences)
-    >>> report.n_orphans, round(report.skewness, 3)
+    >>> near = Neighborhoods(7, np.zeros(4, np.int32), np.array([[1], [2], [1], [0]], np.int32))
+    >>> report = hubness_report(near)
+    >>> report.n_orphans, report.skewness
     (1, 0.0)
     """
-    live = window.live()
-    counts = occurrences.total[live]
+    counts, bad_counts = near.occurrences(), near.bad_occurrences()
     mean, deviation = mean_and_deviation(counts)
     threshold = mean + _HUB_SIGMAS * deviation
     order = np.argsort(-counts, kind="stable")
-    hubs = live[order[counts[order] > threshold]]
-    bad = occurrences.bad(hubs)
+    hubs = order[counts[order] > threshold]
     total = int(counts.sum())
     return HubnessReport(
-        k=occurrences.k,
-        n_examples=len(live),
+        k=near.members.shape[1],
+        n_examples=len(counts),
         skewness=skewness(counts),
         threshold=threshold,
-        hubs=window.seqs(hubs),
-        occurrences=occurrences.total[hubs],
-        bad_occurrences=bad,
-        bad_hubs=window.seqs(hubs[2 * bad > occurrences.total[hubs]]),
+        hubs=near.first + hubs.astype(np.int64),
+        labels=near.labels[hubs],
+        occurrences=counts[hubs],
+        bad_occurrences=bad_counts[hubs],
+        bad=2 * bad_counts[hubs] > counts[hubs],
         n_orphans=int(np.count_nonzero(counts == 0)),
-        bad_share=int(occurrences.bad(live).sum()) / total if total else 0.0,
+        bad_share=int(bad_counts.sum()) / total if total else 0.0,
     )
 
 
@@ -130,7 +124,10 @@ def skewness(counts: NDArray[np.int64]) -> float:
     size = len(counts)
     # Deviations from the mean, times the number of counts: whole numbers, so exactly summed.
     total = int(counts.sum())
-    gaps = [size * count - total for count in counts.tolist()]
-    second = sum(gap**2 for gap in gaps)
-    third = sum(gap**3 for gap in gaps)
+    values, times = np.unique(counts, return_counts=True)
+    gaps = [
+        (size * value - total, n) for value, n in zip(values.tolist(), times.tolist(), strict=True)
+    ]
+    second = sum(n * gap**2 for gap, n in gaps)
+    third = sum(n * gap**3 for gap, n in gaps)
     return third / second * math.sqrt(size / second) if second else 0.0

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.base import FloatArray
-from learners.neighbors.alarm import DEFAULT_LEVEL, HubAlarm, hub_alarm
 from learners.neighbors.counts import Occurrences
 from learners.neighbors.graph import NeighborGraph
-from learners.neighbors.hubness import HubnessReport, hubness_report, mean_and_deviation
+from learners.neighbors.hubness import mean_and_deviation
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
 
@@ -45,18 +44,10 @@ class HubnessLearner(WindowLearner):
         self._occurrences = Occurrences(graph, self.n_labels, self.k)
         self._follow(graph, self._occurrences)
 
-    def hubness(self) -> HubnessReport:
-        """Return how unevenly the window's neighbours are shared out, and who the hubs are."""
-        return hubness_report(self._examples, self._occurrences)
-
     def occurrences(self) -> NDArray[np.int64]:
         """Return N_k of all examples, oldest first: of how many each is among the k nearest."""
         counts: NDArray[np.int64] = self._occurrences.total[self._examples.live()]
         return counts
-
-    def alarm(self, level: float = DEFAULT_LEVEL) -> HubAlarm:
-        """Return whether labels of hubs look wrong more often than chance has it."""
-        return hub_alarm(self._examples, self._occurrences, level)
 
     def _priors(self) -> FloatArray:
         """Return the shares of the labels in the window."""

@@ -90,6 +90,7 @@ class AKNN(WindowLearner):
 
     def add_label(self) -> int:
         """Add a label, which nobody has yet, and return its code."""
+        self._check_label_counts(self.n_labels + 1)
         self._enemies.add_class()
         return super().add_label()
 

@@ -18,9 +18,13 @@ from learners.base import (
     check_count,
     state_value,
 )
-from learners.errors import StateError, expected
+from learners.errors import ParameterError, StateError, UnsupportedError, expected
+from learners.neighbors.alarm import WATCHED_K, HubAlarm, HubWatch, hub_alarm
 from learners.neighbors.graph import NeighborGraph, Observer
+from learners.neighbors.hubness import HubnessReport, hubness_report
 from learners.neighbors.metrics import Rows, Slots
+from learners.neighbors.neighborhoods import Neighborhoods, neighborhoods
+from learners.neighbors.saved import saved_labels, saved_rows
 from learners.neighbors.search import Found, find_many
 from learners.neighbors.window import Window, check_examples, to_rows
 from learners.validation import check_instance, check_instances, is_integer
@@ -28,6 +32,8 @@ from learners.validation import check_instance, check_instances, is_integer
 #: Examples held where no window is given: enough for neighbours to be near in some dimensions,
 #: and a decision stays well under a millisecond.
 DEFAULT_WINDOW = 1000
+#: Most examples times labels, 50 MB: the labels around each example are counted one by one.
+MAX_LABEL_COUNTS = 6_250_000
 
 
 class Counter(Observer, Protocol):
@@ -50,15 +56,12 @@ class Voter(NamedTuple):
         From the instance asked about, in the learner's metric.
     votes
         What it adds to the score of each label, (K,).
-    suspected
-        Whether its own neighbours decide for another label than it carries.
     """
 
     seq: int
     label: int
     distance: float
     votes: FloatArray
-    suspected: bool
 
 
 class WindowLearner(Learner):
@@ -94,10 +97,12 @@ class WindowLearner(Learner):
         super().__init__(n_features, n_labels)
         self.window = check_count("window", window)
         self.k = check_count("k", k)
+        self._check_label_counts(self.n_labels)
         self._examples = Window(self.window, self.n_features, metric)
         self.metric = metric
         self._graph: NeighborGraph | None = None
         self._counters: list[Counter] = []
+        self._hub_watch = HubWatch(self.window)
 
     def __len__(self) -> int:
         """Return how many examples the window holds."""
@@ -134,13 +139,15 @@ class WindowLearner(Learner):
         check_instance(x, self.n_features)
         return self._scores(self._votes(self._find_all(to_rows(x)[np.newaxis])[0]))
 
-    def neighbors(self, x: FloatArray) -> list[Voter]:
-        """Return who votes on `x`, nearest first, and which of them look mislabelled.
+    def neighbors(self, x: FloatArray, most: int | None = None) -> list[Voter]:
+        """Return who votes on `x`, nearest first.
 
         Parameters
         ----------
         x
             The instance, as for `distribution`.
+        most
+            How many to return at most, at least 0; all who vote by default.
 
         Raises
         ------
@@ -151,27 +158,73 @@ class WindowLearner(Learner):
         found = self._find_all(to_rows(x)[np.newaxis])[0]
         if not len(found.slots):
             return []
-        suspected = self._greedy_without_self(found.slots) != self._examples.labels[found.slots]
+        slots = found.slots[:most]
         return [
             Voter(*each)
             for each in zip(
-                self._examples.seqs(found.slots).tolist(),
-                self._examples.labels[found.slots].tolist(),
-                self._examples.metric.distances(found.keys).tolist(),
-                self._votes(found),
-                suspected.tolist(),
+                self._examples.seqs(slots).tolist(),
+                self._examples.labels[slots].tolist(),
+                self._examples.metric.distances(found.keys[:most]).tolist(),
+                self._votes(found)[:most],
                 strict=True,
             )
         ]
 
-    def suspects(self) -> NDArray[np.int64]:
-        """Return the seqs of all examples whose neighbours decide for another label, ascending.
+    def suspects(self, among: Sequence[int] | None = None) -> NDArray[np.int64]:
+        """Return the seqs of examples whose own neighbours decide for another label, ascending.
 
-        One query per example: for a look now and then, not for each round.
+        One query per example: over a whole window for a look now and then, not for each round.
+
+        Parameters
+        ----------
+        among
+            Seqs of the examples to look at; those that left the window are no suspects. None
+            for all.
         """
-        live = self._examples.live()
-        wrong = self._greedy_without_self(live) != self._examples.labels[live]
-        return self._examples.seqs(live[wrong])
+        slots = self._examples.live()
+        if among is not None:
+            seqs = np.unique(np.array(among, dtype=np.int64))
+            first, end = self._examples.first, self._examples.next
+            slots = slots[seqs[(seqs >= first) & (seqs < end)] - first]
+        wrong = self._greedy_without_self(slots) != self._examples.labels[slots]
+        return self._examples.seqs(slots[wrong])
+
+    # -- hubs -----------------------------------------------------------------------------
+    @property
+    def keeps_graph(self) -> bool:
+        """Whether a neighbour graph is kept, over which occurrences can be counted."""
+        return self._graph is not None
+
+    def neighborhoods(self, k: int | None = None) -> Neighborhoods:
+        """Return a copy of who is near whom now, by the first k of each.
+
+        Parameters
+        ----------
+        k
+            At most as many as the learner keeps for each example; by default the learner's k,
+            as far as they are kept.
+
+        Raises
+        ------
+        UnsupportedError
+            If the learner keeps no graph.
+        """
+        if self._graph is None:
+            raise UnsupportedError(f"{self.kind} keeps no graph of neighbours")
+        return neighborhoods(self._graph, min(self._graph.k, self.k if k is None else k))
+
+    def hubness(self) -> HubnessReport:
+        """Return how unevenly the window's neighbours are shared out, and who the hubs are."""
+        return hubness_report(self.neighborhoods())
+
+    def alarm(self) -> HubAlarm:
+        """Return whether labels of hubs look wrong more often than chance has it, now."""
+        return hub_alarm(self.neighborhoods(min(self.k, WATCHED_K)))
+
+    @property
+    def hub_watch(self) -> HubWatch:
+        """The alarm as it went on and off while examples came; for reading."""
+        return self._hub_watch
 
     # -- learning -------------------------------------------------------------------------
     def learn(self, x: FloatArray, label: int) -> None:
@@ -191,7 +244,7 @@ class WindowLearner(Learner):
         """
         check_instance(x, self.n_features)
         self._check_label(label)
-        self._insert(to_rows(x)[np.newaxis], np.array([label], dtype=np.int32))
+        self._take(to_rows(x)[np.newaxis], np.array([label], dtype=np.int32))
 
     def learn_many(self, xs: FloatArray, labels: NDArray[np.integer]) -> None:
         """Learn examples in order; the result is that of `learn` on each, at less cost.
@@ -209,11 +262,18 @@ class WindowLearner(Learner):
             If an instance or label is not valid; then nothing is learned.
         """
         self._check_examples(xs, labels)
-        self._insert(to_rows(xs), labels)
+        self._take(to_rows(xs), labels)
 
     # -- labels ---------------------------------------------------------------------------
     def add_label(self) -> int:
-        """Add a label, which nobody has yet, and return its code."""
+        """Add a label, which nobody has yet, and return its code.
+
+        Raises
+        ------
+        ParameterError
+            If there would be too many for the window.
+        """
+        self._check_label_counts(self.n_labels + 1)
         code = super().add_label()
         for counter in self._counters:
             counter.add_label()
@@ -231,6 +291,7 @@ class WindowLearner(Learner):
             "first": self._examples.first,
             "rows": self._examples.rows[live],
             "labels": self._examples.labels[live],
+            "hub_watch": self._hub_watch.state(),
         }
 
     @classmethod
@@ -240,9 +301,13 @@ class WindowLearner(Learner):
         first = state_value(state, "first")
         if not is_integer(first) or not isinstance(first, int) or first < 0:
             raise StateError(expected("state's first", "an integer of at least 0", first))
-        rows, labels = self._saved_examples(state)
+        rows = saved_rows(state, self.n_features)
+        if len(rows) > self.window:
+            raise StateError(expected("state's rows", f"at most {self.window}", len(rows)))
+        labels = saved_labels(state, len(rows), self.n_labels)
         self._examples.first = self._examples.next = first
         self._insert(rows, labels)
+        self._hub_watch.restore(state_value(state, "hub_watch"))
         return self
 
     # -- for subclasses -------------------------------------------------------------------
@@ -285,6 +350,24 @@ class WindowLearner(Learner):
         check_examples(xs, labels, self.n_features, self.n_labels)
 
     # -- inside ---------------------------------------------------------------------------
+    def _check_label_counts(self, n_labels: int) -> None:
+        if self.window * n_labels > MAX_LABEL_COUNTS:
+            what = f"at most {MAX_LABEL_COUNTS // n_labels} for {n_labels} labels"
+            raise ParameterError(expected("window", what, self.window))
+
+    def _take(self, rows: Rows, labels: NDArray[np.integer]) -> None:
+        """Insert examples, and look at the hubs whenever it is time for that."""
+        if self._graph is None:
+            self._insert(rows, labels)
+            return
+        every = self._hub_watch.every
+        while len(rows):
+            step = every - self._examples.next % every
+            self._insert(rows[:step], labels[:step])
+            rows, labels = rows[step:], labels[step:]
+            if self._examples.next % every == 0:
+                self._hub_watch.look(self.neighborhoods(min(self.k, WATCHED_K)))
+
     def _insert(self, rows: Rows, labels: NDArray[np.integer]) -> None:
         if self._graph is None:
             self._examples.push(rows, labels)
@@ -318,40 +401,3 @@ class WindowLearner(Learner):
             rest = Found(each.slots[others], each.keys[others])
             greedy.append(self._decision(self._scores(self._votes(rest)), None).greedy)
         return np.array(greedy, dtype=np.int64)
-
-    def _saved_examples(self, state: Mapping[str, StateValue]) -> tuple[Rows, NDArray[np.int32]]:
-        rows, labels = saved_rows(state, self.n_features), state_value(state, "labels")
-        if len(rows) > self.window:
-            raise StateError(expected("state's rows", f"at most {self.window}", len(rows)))
-        what = f"{len(rows)} codes in [0, {self.n_labels}) as int32"
-        if not (
-            isinstance(labels, np.ndarray)
-            and labels.dtype == np.int32
-            and labels.shape == (len(rows),)
-        ):
-            raise StateError(expected("state's labels", what, _shape(labels)))
-        codes = labels.astype(np.int32)
-        if len(codes) and not (codes.min() >= 0 and codes.max() < self.n_labels):
-            raise StateError(expected("state's labels", what, codes))
-        return rows, codes
-
-
-def saved_rows(state: Mapping[str, StateValue], n_features: int) -> Rows:
-    """Return a copy of the rows of a state, float32 (n, d), or raise StateError."""
-    rows = state_value(state, "rows")
-    if not (
-        isinstance(rows, np.ndarray)
-        and rows.dtype == np.float32
-        and rows.ndim == 2
-        and rows.shape[1] == n_features
-        and np.isfinite(rows).all()
-    ):
-        what = f"a finite float32 array (n, {n_features})"
-        raise StateError(expected("state's rows", what, _shape(rows)))
-    return rows.astype(np.float32)
-
-
-def _shape(value: StateValue) -> str:
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} {value.shape}"
-    return type(value).__name__

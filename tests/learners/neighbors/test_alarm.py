@@ -7,8 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from learners.errors import ParameterError
+from learners.errors import StateError
+from learners.neighbors.alarm import HubWatch, hub_alarm
 from learners.neighbors.hubness_learner import HwKNN
+from learners.neighbors.neighborhoods import Neighborhoods
 from learners.noise.corruption import flip_by_hubness, flip_uniform
 
 
@@ -55,9 +57,62 @@ def test_figures_by_hand() -> None:
     assert alarm.p_value == pytest.approx(math.erfc(z / math.sqrt(2)) / 2)
 
 
-def test_bad_level_is_refused() -> None:
-    """A level is a probability, and neither 0 nor 1."""
-    learner = HwKNN(1, 2)
-    for level in (0, 1, -0.1, "0.1"):
-        with pytest.raises(ParameterError, match="level"):
-            learner.alarm(level)  # type: ignore[arg-type]  # a wrong type is tried too
+def test_the_watch_goes_on_with_an_attack_and_off_after_it() -> None:
+    """The window is looked at by itself each tenth, and the alarm knows since when."""
+    xs, labels, rng = _clouds(0)
+    learner = HwKNN(30, 2, window=500)
+    learner.learn_many(xs, labels)
+    watch = learner.hub_watch
+    assert (watch.every, watch.looked_at, watch.raised, watch.since) == (100, 500, False, 0)
+    learner.learn_many(xs, flip_by_hubness(labels, 2, 0.1, learner.occurrences(), rng))
+    assert watch.raised
+    assert 500 < watch.since <= watch.looked_at == 1000
+    assert watch.last == learner.alarm()
+    on = watch.since
+    learner.learn_many(xs, labels)
+    assert not watch.raised
+    assert on < watch.since <= 1500
+
+
+def test_the_watch_looks_at_the_same_examples_in_batches_and_one_by_one() -> None:
+    """Whoever folds the stream, and from whichever state, looks when the others do."""
+    xs, labels, rng = _clouds(1)
+    wrong = flip_uniform(labels, 2, 0.3, rng, exact_count=True)
+    single, batched = (HwKNN(30, 2, window=200) for _ in range(2))
+    for x, label in zip(xs[:250], wrong[:250].tolist(), strict=True):
+        single.learn(x, label)
+    batched.learn_many(xs[:250], wrong[:250])
+    restored = HwKNN.from_state(batched.state())
+    for learner in (single, batched, restored):
+        assert learner.hub_watch.looked_at == 200
+        learner.learn_many(xs[250:], wrong[250:])
+    states = [learner.hub_watch.state().tolist() for learner in (single, batched, restored)]
+    assert states[0] == states[1] == states[2]
+    assert states[0][2] == 500
+
+
+def test_few_suspected_are_no_alarm() -> None:
+    """One mislabelled hub alone is far from the mean and proves nothing."""
+    places = np.arange(200, dtype=np.int32)
+    members = np.stack([0 * places, places % 199 + 1, (places + 1) % 199 + 1], axis=1)
+    members[0] = [1, 2, 3]
+    labels = np.zeros(200, dtype=np.int32)
+    labels[0] = 1
+    alarm = hub_alarm(Neighborhoods(0, labels, members))
+    assert (alarm.n_suspected, alarm.z > 3.1, alarm.raised) == (1, True, False)
+
+
+def test_places_without_a_neighbour_have_no_vote() -> None:
+    """An example whose list is mostly empty is judged by who is in it."""
+    members = np.array([[1, 2, 2], [0, 2, 2]], dtype=np.int32)
+    assert hub_alarm(Neighborhoods(5, np.array([0, 0], np.int32), members)).n_suspected == 0
+    assert hub_alarm(Neighborhoods(5, np.array([0, 1], np.int32), members)).n_suspected == 2
+
+
+@pytest.mark.parametrize(
+    "state", [None, np.zeros(8), np.zeros(7, np.int64), np.full(8, -1), np.full(8, 2)]
+)
+def test_a_damaged_watch_is_refused(state: object) -> None:
+    """A state from outside holds counts, or nothing is taken from it."""
+    with pytest.raises(StateError, match="hub_watch"):
+        HubWatch(100).restore(state)

@@ -237,7 +237,8 @@ def test_edge_cases(kind: type[WindowLearner]) -> None:
     empty.learn(np.zeros(1), 2)
     # h-FNN does not look at own labels, and of occurrences there are none yet.
     assert empty.distribution(np.ones(1)).greedy == (0 if kind is HFNN else 2)
-    assert [voter.suspected for voter in empty.neighbors(np.zeros(1))] == [False]
+    assert [voter.label for voter in empty.neighbors(np.zeros(1))] == [2]
+    assert empty.suspects([0]).tolist() == []
     for _ in range(12):
         empty.learn(np.zeros(1), 2)
         scores = empty.scores(np.zeros(1))
@@ -251,6 +252,7 @@ def test_an_example_among_older_equals_hears_k_of_them() -> None:
     learner = AKNN(1, 2, k=1)
     learner.learn_many(np.zeros((3, 1)), np.array([1, 0, 0]))
     assert learner.suspects().tolist() == [0, 1, 2]
+    assert learner.suspects([2, 1, 3, -1]).tolist() == [1, 2]
 
 
 def test_bad_hubs_harm_knn_and_not_the_occurrence_models() -> None:
