@@ -1,0 +1,50 @@
+"""What is evaluated: the policies' probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from learners import InputError, Outcome, create
+from learners.evaluation import always, fixed, progressive, uniform
+from tests.learners.evaluation.logs import N_LABELS, make, per_label
+
+
+def test_uniform_leaves_out_retired_labels() -> None:
+    """A label that cannot be shown has no share."""
+    found = uniform(2, np.array([True, True, False, False]))
+    assert found.tolist() == [[0.5, 0.5, 0.0, 0.0]] * 2
+
+
+def test_always_refuses_unknown_labels() -> None:
+    """A negative code is no label counted from the end."""
+    with pytest.raises(InputError, match="labels"):
+        always(np.array([0, -1]), 2)
+
+
+def test_fixed_is_the_learners_distribution() -> None:
+    """Row for row what the learner answers."""
+    learner = create("banditron", N_LABELS, N_LABELS, gamma=0.2)
+    learner.learn(np.ones(N_LABELS), 2)
+    xs = np.random.default_rng(0).normal(size=(5, N_LABELS))
+    for row, x in zip(fixed(learner, xs), xs, strict=True):
+        np.testing.assert_array_equal(row, learner.distribution(x).probabilities)
+
+
+@pytest.mark.parametrize("kind", ["banditron", "bpa", "confidit", "soba"])
+def test_progressive_decides_before_it_learns(kind: str) -> None:
+    """Round t's probabilities come from rounds before t, the learner's own greedy label goes in."""
+    rounds = make(40, per_label(), 8)
+    twin, learner = (create(kind, N_LABELS, N_LABELS) for _ in range(2))
+    found = progressive(learner, rounds)
+    for t, x in enumerate(rounds.xs):
+        distribution = twin.distribution(x)
+        np.testing.assert_array_equal(found[t], distribution.probabilities)
+        label, propensity, feedback = (part[t].item() for part in rounds[1:])
+        twin.update(Outcome(x, label, distribution.greedy, propensity, feedback))
+
+
+def test_progressive_refuses_another_number_of_labels() -> None:
+    """A learner of fewer labels than the log has cannot have been its rival."""
+    with pytest.raises(InputError, match="labels"):
+        progressive(create("banditron", N_LABELS, 2), make(40, per_label(), 8))

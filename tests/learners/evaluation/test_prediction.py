@@ -1,0 +1,69 @@
+"""The model that the doubly robust estimate leans on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from learners.evaluation import Rounds, doubly_robust, ips, predict_rewards, weights_of
+from learners.evaluation.prediction import PARTS
+from tests.learners.evaluation.logs import N_LABELS, clean, make, per_label, target
+
+
+def test_knows_nothing_of_what_it_predicts() -> None:
+    """A round's bit changes no prediction of its own part, nor of an earlier one."""
+    rounds = make(200, per_label(), 3)
+    before = predict_rewards(rounds, per_label())
+    for t in (0, 57, 199):
+        feedback = rounds.feedback.copy()
+        feedback[t] = 1 - feedback[t]
+        after = predict_rewards(rounds._replace(feedback=feedback), per_label())
+        next_part = 200 * (t * PARTS // 200 + 1) // PARTS
+        np.testing.assert_array_equal(after[:next_part], before[:next_part])
+        assert t == 199 or (after[next_part:] != before[next_part:]).any()
+
+
+def test_knows_no_later_instance() -> None:
+    """Nor does it know the instances of its own part or of later ones, but for the one asked."""
+    rounds = make(200, per_label(), 3)
+    xs = rounds.xs.copy()
+    xs[150:] *= 100.0
+    # Part 8 of 10 begins at 140 and is fitted on rounds before that.
+    after = predict_rewards(rounds._replace(xs=xs), per_label())
+    before = predict_rewards(rounds, per_label())
+    np.testing.assert_array_equal(after[:150], before[:150])
+
+
+def test_narrows_the_interval_where_the_instance_tells() -> None:
+    """With clean bits and a telling feature DR is clearly narrower than IPS."""
+    rounds = make(3000, clean(), 4)
+    policy = target([0.25] * 4, 3000)
+    dr = doubly_robust(rounds, policy, clean(), predict_rewards(rounds, clean()))
+    assert dr.error < 0.9 * ips(rounds, weights_of(rounds, policy), clean()).error
+
+
+def test_stays_within_zero_and_one() -> None:
+    """Corrected bits are far outside [0, 1], and so would be a regression of few of them."""
+    predicted = predict_rewards(make(60, per_label(), 5), per_label())
+    assert predicted.shape == (60, N_LABELS)
+    assert predicted.min() >= 0.0
+    assert predicted.max() <= 1.0
+
+
+def test_takes_more_features_than_rounds_and_constant_ones() -> None:
+    """Few rounds, many features, some of them constant: finite, and the same every time."""
+    rng = np.random.default_rng(0)
+    xs = np.hstack([rng.normal(0, 1e6, (30, 50)), np.full((30, 2), 1e6)])
+    rounds = make(30, per_label(), 6)._replace(xs=xs)
+    predicted = predict_rewards(rounds, per_label())
+    assert np.isfinite(predicted).all()
+    np.testing.assert_array_equal(predicted, predict_rewards(rounds, per_label()))
+
+
+def test_both_forms_of_the_ridge_agree() -> None:
+    """Whether features or rounds are more, the regression is the same one."""
+    rounds = make(40, per_label(), 7)
+    doubled = Rounds(np.hstack([rounds.xs] * 30), *rounds[1:])
+    # The prior grows with the number of features, so copies of them change nothing.
+    np.testing.assert_allclose(
+        predict_rewards(doubled, per_label()), predict_rewards(rounds, per_label()), atol=1e-9
+    )
