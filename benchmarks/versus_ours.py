@@ -1,0 +1,152 @@
+"""Our learners as contestants: as they are, told the true rates, or with rates from NREst.
+
+A name says everything: ``bpa``, ``rcnbf told``, ``forward estimated``.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.learner_step import make_stream, time_learner, time_vw
+from benchmarks.versus_streams import Contestant, FloatArray, Problem, Rates, family
+from learners import LEARNERS, Learner, Outcome, create, draw
+from learners.noise.nrest import NREst
+
+TOLD, ESTIMATED = "told", "estimated"
+NEW = "forward"
+CONTESTANTS = (
+    NEW,
+    f"{NEW} {TOLD}",
+    f"{NEW} {ESTIMATED}",
+    f"rcnbf {TOLD}",
+    "bpa",
+    "confidit",
+    f"rcine {ESTIMATED}",
+)
+#: What a kind cannot be made without.
+OPTIONS: dict[str, dict[str, float]] = {"rcnbf": {"rho_0": 0.0, "rho_1": 0.0}}
+
+#: Shape and length of the timed stream, and how often it is timed, in turn with Vowpal Wabbit.
+TIMED_SHAPE, N_TIMED, N_TIMED_VW, REPEATS = (256, 10), 2_000, 100, 5
+
+
+class LabelRates(NamedTuple):
+    """Rates of each label with their standard errors, each (K,), as a learner takes them."""
+
+    rho_0: FloatArray
+    rho_1: FloatArray
+    rho_0_error: FloatArray
+    rho_1_error: FloatArray
+
+
+class Ours(Contestant):
+    """A learner; with `estimate_every`, its rates come from the rounds so far.
+
+    One that takes each label's rates learns all rounds anew when they change, because what it
+    learned under the old ones is wrong; one that takes common rates uses them from then on.
+    """
+
+    def __init__(self, name: str, data: Problem, true: Rates, estimate_every: int) -> None:
+        self._kind, _, knows = name.partition(" ")
+        self._data, self._xs, self._true = data, list(data.xs), true
+        self._every = estimate_every if knows == ESTIMATED else None
+        self._learner = self._fresh()
+        self._rows: list[int] = []
+        self._outcomes: list[Outcome] = []
+        if knows == TOLD:
+            give_rates(self._learner, LabelRates(*true, *np.zeros((2, data.n_labels))))
+
+    def _fresh(self) -> Learner:
+        options = OPTIONS.get(self._kind, {})
+        return create(self._kind, len(self._xs[0]), self._data.n_labels, **options)
+
+    def show(self, row: int, uniform: float) -> int:
+        """Draw from the learner's distribution."""
+        self._row = row
+        self._decision = self._learner.distribution(self._xs[row])
+        self._label = draw(self._decision, uniform)
+        return self._label
+
+    def hear(self, feedback: int) -> None:
+        """Update the learner, and keep the round if rates are to be estimated."""
+        propensity = float(self._decision.probabilities[self._label])
+        outcome = Outcome(
+            self._xs[self._row], self._label, self._decision.greedy, propensity, feedback
+        )
+        self._learner.update(outcome)
+        if self._every is not None:
+            self._rows.append(self._row)
+            self._outcomes.append(outcome)
+
+    def rest(self, n_rounds: int) -> None:
+        """Estimate the rates, if it is time to, and use them."""
+        if self._every is None or n_rounds % self._every:
+            return
+        begin_s = time.process_time()
+        labels = np.array([outcome.label for outcome in self._outcomes], dtype=np.int64)
+        feedback = np.array([outcome.feedback for outcome in self._outcomes], dtype=np.int64)
+        estimator = NREst(self._data.n_labels)
+        estimate = estimator.estimate(self._data.xs[self._rows], labels, feedback).estimate
+        reading = estimate.reading
+        if reading is None:
+            return
+        off_0 = np.abs(reading.label_rho_0 - self._true.rho_0).mean()
+        off_1 = np.abs(reading.label_rho_1 - self._true.rho_1).mean()
+        print(
+            f"  rates after {n_rounds:,} rounds off by {off_0:.3f} and {off_1:.3f} a label,"
+            f" {estimate.verdict}, {time.process_time() - begin_s:.0f} s",
+            flush=True,
+        )
+        if not estimate.trusted:
+            return
+        if self._learner.takes_label_rates:
+            self._learner = self._fresh()
+        give_rates(
+            self._learner,
+            LabelRates(
+                reading.label_rho_0,
+                reading.label_rho_1,
+                reading.label_rho_0_error,
+                reading.label_rho_1_error,
+            ),
+        )
+        if self._learner.takes_label_rates:
+            for outcome in self._outcomes:
+                self._learner.update(outcome)
+
+
+def give_rates(learner: Learner, rates: LabelRates) -> None:
+    """Give a learner each label's rates, or their means if it takes common ones."""
+    if learner.takes_label_rates:
+        learner.set_label_rates(*rates)
+    else:
+        learner.set_rates(float(rates.rho_0.mean()), float(rates.rho_1.mean()))
+
+
+def is_ours(name: str) -> bool:
+    """Whether a contestant is one of our learners."""
+    return family(name) in LEARNERS
+
+
+def times_faster(kind: str) -> float:
+    """Return how many times a learner's round goes into Vowpal Wabbit's, medians of both.
+
+    A round is distribution, draw and update at d = 256, K = 10; Vowpal Wabbit (squarecb, features
+    crossed with actions) gets its text ready-made.
+    """
+    n_features, n_labels = TIMED_SHAPE
+    stream = make_stream(n_features, n_labels, N_TIMED)
+    texts = [
+        "shared |s " + " ".join(f"{j}:{value:.6g}" for j, value in enumerate(x))
+        for x in stream.xs[:N_TIMED_VW]
+    ]
+    options = OPTIONS.get(kind, {})
+    taken_us = [
+        (time_vw(n_labels, stream, texts), time_learner(kind, options, n_labels, stream))
+        for _ in range(REPEATS)
+    ]
+    theirs_us, ours_us = np.median(taken_us, axis=0).tolist()
+    return float(theirs_us / ours_us)

@@ -1,0 +1,158 @@
+"""The problems of the comparison, their noise, and the play of one contestant on one stream.
+
+A stream is a function of data set and seed alone: rows, uniforms of the draws and uniforms of the
+flips are the same for every contestant and every noise, and a shorter stream is the beginning of
+a longer one.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.datasets import load
+
+FloatArray = NDArray[np.float64]
+
+#: From the most telling to the largest; the last two have 784 features.
+DATASETS = ("usps", "optdigits", "pendigits", "letter", "synsep", "mnist", "fashion_mnist")
+NONE, PER_LABEL = "none", "per label"
+#: False and missed clicks that are the same for every label.
+COMMON = {
+    NONE: (0.0, 0.0),
+    ".15/.15": (0.15, 0.15),
+    ".4/.4": (0.4, 0.4),
+    ".2/.4": (0.2, 0.4),
+    ".4/.2": (0.4, 0.2),
+}
+NOISES = (*COMMON, PER_LABEL)
+#: Bounds of the rates that are drawn for each label.
+RHO_0_RANGE, RHO_1_RANGE = (0.02, 0.5), (0.02, 0.3)
+
+#: Rounds whose mistakes are counted together.
+BLOCK = 1_000
+#: Least deviation of a feature, in shares of the usual one: a pixel that is nearly always blank
+#: would count for more than all others.
+LEAST_SPREAD = 0.1
+#: Largest standardised value.
+LARGEST = 6.0
+
+
+class Problem(NamedTuple):
+    """A data set, prepared the same way for every contestant.
+
+    Attributes
+    ----------
+    name
+        The file's stem.
+    xs
+        float64 (n, d): standardised features, each instance then scaled to length 1, and a
+        constant 1 as the last column.
+    labels
+        Codes of the right labels.
+    n_labels
+        K.
+    """
+
+    name: str
+    xs: FloatArray
+    labels: list[int]
+    n_labels: int
+
+
+class Rates(NamedTuple):
+    """Noise rates of each label, each of shape (K,)."""
+
+    rho_0: FloatArray
+    rho_1: FloatArray
+
+
+class Played(NamedTuple):
+    """What a contestant did.
+
+    Attributes
+    ----------
+    mistakes
+        In each block of `BLOCK` rounds.
+    us_per_round
+        Processor time of a round.
+    aside_s
+        Processor time of what was done between the rounds, all together.
+    """
+
+    mistakes: list[int]
+    us_per_round: float
+    aside_s: float
+
+
+class Contestant(ABC):
+    """One that shows a label and hears whether it was clicked."""
+
+    @abstractmethod
+    def show(self, row: int, uniform: float) -> int:
+        """Return the label to show for a row of the problem."""
+
+    @abstractmethod
+    def hear(self, feedback: int) -> None:
+        """Learn from the bit that came back on the label just shown."""
+
+    def rest(self, n_rounds: int) -> None:  # noqa: B027 - most need no rest
+        """Do what is not done in a round; called after every `BLOCK` of them."""
+
+
+def family(contestant: str) -> str:
+    """Return what a contestant's name begins with: its library, or a learner's kind."""
+    return contestant.partition(" ")[0]
+
+
+@cache
+def problem(name: str, folder: Path) -> Problem:
+    """Read and prepare a data set once."""
+    data = load(name, folder)
+    spread = data.xs.std(axis=0)
+    least = LEAST_SPREAD * float(np.sqrt(np.square(spread).mean()))
+    xs = (data.xs - data.xs.mean(axis=0)) / np.maximum(spread, least)
+    xs = xs.clip(-LARGEST, LARGEST)
+    xs /= np.maximum(np.linalg.norm(xs, axis=1, keepdims=True), 1e-12)
+    xs = np.hstack([xs, np.ones((len(xs), 1))])
+    return Problem(name, xs, data.labels.tolist(), data.n_labels)
+
+
+def noise_rates(noise: str, n_labels: int, seed: int) -> Rates:
+    """Return each label's rates; those that differ are drawn anew for each seed."""
+    if noise == PER_LABEL:
+        rng = np.random.default_rng(1000 + seed)
+        return Rates(rng.uniform(*RHO_0_RANGE, n_labels), rng.uniform(*RHO_1_RANGE, n_labels))
+    rho_0, rho_1 = COMMON[noise]
+    return Rates(np.full(n_labels, rho_0), np.full(n_labels, rho_1))
+
+
+def play(contestant: Contestant, data: Problem, rates: Rates, n_rounds: int, seed: int) -> Played:
+    """Let a contestant play, and count the mistakes of the labels that it showed."""
+    uniforms = np.random.default_rng([seed, *data.name.encode()]).random((n_rounds, 3))
+    rows = (uniforms[:, 0] * len(data.xs)).astype(np.int64).tolist()
+    rho_0, rho_1 = rates.rho_0.tolist(), rates.rho_1.tolist()
+    mistakes: list[int] = []
+    played_s = aside_s = 0.0
+    for begin in range(0, n_rounds, BLOCK):
+        some = slice(begin, begin + BLOCK)
+        wrong = 0
+        begin_s = time.process_time()  # not the clock: other work may share the cores
+        for row, (_, draw, flip) in zip(rows[some], uniforms[some].tolist(), strict=True):
+            label = contestant.show(row, draw)
+            right = label == data.labels[row]
+            wrong += not right
+            contestant.hear(int(flip >= rho_1[label] if right else flip < rho_0[label]))
+        between_s = time.process_time()
+        played_s += between_s - begin_s
+        mistakes.append(wrong)
+        if begin + BLOCK < n_rounds:
+            contestant.rest(begin + BLOCK)
+            aside_s += time.process_time() - between_s
+    return Played(mistakes, played_s / n_rounds * 1e6, aside_s)
