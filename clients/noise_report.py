@@ -78,10 +78,13 @@ def summary(noise: Noise) -> list[str]:
         )
     elif noise.asked:
         lines.append("An estimate is asked for and begins within seconds.")
-    elif noise.estimate_every:
-        lines.append(f"One is made every {noise.estimate_every:,} feedbacks.")
     else:
-        lines.append("One is made only when somebody asks for it.")
+        every = f"every {noise.estimate_every:,} feedbacks" if noise.estimate_every else ""
+        drift = "when clicks are seen to have changed" if noise.estimate_on_drift else ""
+        when = " and ".join(filter(None, (every, drift))) or "only when somebody asks for it"
+        lines.append(f"One is made {when}.")
+    if noise.drift_seq:
+        lines.append(f"Clicks were last seen to have changed at event {noise.drift_seq:,}.")
     return lines
 
 

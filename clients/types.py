@@ -75,6 +75,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         How many events of the log are kept for export.
     estimate_every
         Feedbacks after which the noise rates are estimated anew, from the newest so many.
+    estimate_on_drift
+        Whether they are, too, when the share of clicks on the greedy label has changed.
 
     Examples
     --------
@@ -97,6 +99,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | UnsetType = UNSET
     log_keep: int | UnsetType = UNSET
     estimate_every: int | UnsetType = UNSET
+    estimate_on_drift: bool | UnsetType = UNSET
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -146,6 +149,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     log_keep: int
     estimate_every: int | None
+    estimate_on_drift: bool
     seq: int
     chain: str
     counters: Counters
@@ -356,7 +360,11 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     rates
         In force: what the model assumes.
     estimate_every
-        Feedbacks from one estimate to the next; 0 where they are made only when asked for.
+        Feedbacks from one estimate to the next; 0 where their number begins none.
+    estimate_on_drift
+        Whether a change of the clicks begins one.
+    drift_seq
+        The last event of the log at which the clicks were seen to have changed; 0 for never.
     asked
         Whether an estimate is asked for.
     running
@@ -367,6 +375,8 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
 
     rates: NoiseRates
     estimate_every: int
+    estimate_on_drift: bool
+    drift_seq: int
     asked: bool
     running: Running | None
     history: tuple[Estimate, ...]

@@ -1,6 +1,7 @@
 """Estimates of the noise rates, from the claim to the `rates` event.
 
-An estimate is due when so many feedbacks have come since the last one, or when somebody asks.
+An estimate is due when so many feedbacks have come since the last one, when clicks were seen to
+have changed, or when somebody asks.
 One worker claims it for a limited time and starts a process of its own for it
 (`service.trainer`), which reads a slice of the log, trains, and ends the claim: the result goes
 into the model's history and, if it can be trusted, into the log as one event that every worker
@@ -70,11 +71,15 @@ class Estimates:
         reply = await self._store.run(scripts.ASK_ESTIMATE, keys, [self._address.uid])
         return int(reply[1])
 
-    async def claim(self, every: int) -> Claim | None:
-        """Claim the next estimate if it is due (asked for, or `every` feedbacks) and free."""
+    async def claim(self, every: int, drift_seq: int = 0) -> Claim | None:
+        """Claim the next estimate if it is due and free.
+
+        It is due when it is asked for, `every` feedbacks after the last one, and when clicks were
+        seen to have changed at an event that the last one has not seen.
+        """
         token = secrets.token_hex(8)
         keys = [self._address.part("meta"), self._address.part("estimate")]
-        argv = [self._address.uid, token, LEASE_MS, every]
+        argv = [self._address.uid, token, LEASE_MS, every, drift_seq]
         reply = await self._store.run(scripts.CLAIM_ESTIMATE, keys, argv)
         return Claim(int(reply[1]), int(reply[2]), token) if reply[0] == b"ok" else None
 

@@ -55,7 +55,7 @@ class Estimator:
         if not replica.fold.learner.takes_rates:
             return
         estimates = Estimates(self._host.store, replica.address)
-        claim = await estimates.claim(replica.spec.estimate_after)
+        claim = await estimates.claim(replica.spec.estimate_after, replica.fold.drift_seq)
         if claim is None:
             return
         if claim.tries > MOST_TRIES:

@@ -19,7 +19,8 @@ from learners import (
     create,
     draw,
 )
-from learners.base import State, StateValue
+from learners.base import FloatArray, State, StateValue
+from learners.noise import ClickDrift
 from service.codec import CodecError, decode_state, encode_state
 from service.complaints import of_learner
 from service.errors import Invalid, LogBroken
@@ -72,6 +73,9 @@ class Fold:
         self._scaling = make_scaling(spec, self.encoder.size)
         self._learner = _create_learner(spec, self.encoder.size)
         self._no_click_on_expiry = spec.on_expiry == "no_click"
+        self._drift = ClickDrift() if spec.estimate_on_drift else None
+        #: The last event at which clicks were seen to have changed; 0 for never.
+        self.drift_seq = 0
 
     @property
     def learner(self) -> Learner:
@@ -87,9 +91,12 @@ class Fold:
         `repeatable` says that the client may ask the same again under the same nonce, so the
         decision carries a fingerprint of the question.
         """
-        scaled = self._scaling.apply(x.astype(np.float64))
-        distribution = self._learner.distribution(scaled, allowed)
+        distribution = self._learner.distribution(self.scaled(x), allowed)
         return self._draw(distribution, x, nonce, allowed, repeatable)
+
+    def scaled(self, x: Row) -> FloatArray:
+        """Return an instance as the learner is asked about it."""
+        return self._scaling.apply(x.astype(np.float64))
 
     def decide_many(
         self, xs: Rows, nonces: Sequence[bytes], repeatable: Sequence[bool]
@@ -178,8 +185,14 @@ class Fold:
                 feedback,
             )
         )
+        # What exploration shows is no matter of how good the learner is, or how clicks lie.
+        greedy = decision.label == decision.greedy
+        if self._drift is not None and greedy and self._drift.observe(feedback):
+            self.drift_seq = self.seq + 1
 
     def _set_rates(self, rates: Rates) -> None:
+        if self._drift is not None:
+            self._drift.begin_anew()
         each = rates.by_label
         if each is None or not self._learner.takes_label_rates:
             self._learner.set_rates(rates.rho_0, rates.rho_1)
@@ -211,6 +224,9 @@ class Fold:
         state |= {f"scaling.{name}": v for name, v in self._scaling.state().items()}
         state["labels"] = msgspec.json.encode(self.labels).decode()
         state["rejected"] = self.rejected
+        if self._drift is not None:
+            state |= {f"drift.{name}": v for name, v in self._drift.state().items()}
+            state["drift_seq"] = self.drift_seq
         return state
 
     def encode(self) -> bytes:
@@ -227,6 +243,9 @@ class Fold:
             self._check_restorable(state, learner_state, labels)
             learner = LEARNERS[self.spec.learner.kind].from_state(learner_state)
             self._scaling.restore(_part(state, "scaling."))
+            if self._drift is not None:
+                self._drift = ClickDrift.from_state(_part(state, "drift."))
+                self.drift_seq = int(state["drift_seq"])
         except (KeyError, ValueError, TypeError, RecursionError, LearnersError) as error:
             raise CodecError(f"not a state of this model: {error}") from error
         self._learner, self.labels, self.rejected = learner, labels, rejected

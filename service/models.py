@@ -59,6 +59,7 @@ class ModelOut(BaseModel):
     seed: int
     log_keep: int
     estimate_every: int | None
+    estimate_on_drift: bool
     seq: int = Field(description="Events in the model's log.")
     chain: str = Field(description="Hash chain over these events.")
     counters: Counters
@@ -103,6 +104,7 @@ class Models:
     async def create(self, caller: Caller, spec: ModelSpec) -> tuple[ModelOut, bool]:
         """Create a model; return it, and whether it is new."""
         key = caller.key_of(spec.name)
+        _check_estimates(spec)
         mine = await self._names(caller)
         if spec.name not in mine and len(mine) >= self._host.settings.max_models:
             raise Conflict(f"there are {len(mine)} models already (max_models): delete one")
@@ -220,6 +222,21 @@ def model_out(meta: Meta, pending: int, snapshot_seq: int) -> ModelOut:
 
 def _labels(text: str) -> list[tuple[str, bool]]:
     return msgspec.json.decode(text, type=list[tuple[str, bool]])
+
+
+def _check_estimates(spec: ModelSpec) -> None:
+    """Refuse estimates that no learner would use, or that the log is too short for."""
+    learner = LEARNERS.get(spec.learner.kind)
+    if learner is None:
+        return  # the fold says so
+    wanted = spec.estimate_every is not None or spec.estimate_on_drift
+    if wanted and not learner.takes_rates:
+        what = "one that uses noise rates, for estimate_every or estimate_on_drift"
+        raise Invalid.of("learner.kind", what, spec.learner.kind)
+    by_itself = spec.estimate_after > 0 or spec.estimate_on_drift
+    if by_itself and spec.log_keep < spec.estimate_block:
+        what = f"at least the {spec.estimate_block} rounds that an estimate uses (estimate_every)"
+        raise Invalid.of("log_keep", what, spec.log_keep)
 
 
 def _check_labels(learner: Learner, before: dict[str, bool], after: dict[str, bool]) -> None:

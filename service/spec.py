@@ -163,13 +163,17 @@ class ModelSpec(Strict):
         le=MAX_LOG_KEEP,
         description="Events kept in the log beyond what recovery needs.",
     )
-
     estimate_every: int | None = Field(
         None,
         ge=MIN_ESTIMATE,
         le=MAX_ESTIMATE,
         description="Feedbacks after which the noise rates are estimated anew, by a learner that "
         "uses them; the newest so many are used. Left out: 50,000 for rcine, else never by itself.",
+    )
+    estimate_on_drift: bool = Field(
+        False,
+        description="Estimate the noise rates anew, too, when the share of clicks on the greedy "
+        "label has changed; the clicks are compared with those since the last estimate.",
     )
 
     @field_validator("labels")

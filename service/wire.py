@@ -18,6 +18,7 @@ from service.complaints import of_msgspec, of_no_json
 from service.errors import Invalid, Malformed, ServiceError, TooLarge
 from service.features import MAX_HASHED, MAX_VALUE
 from service.ids import ID_CHARS
+from service.neighbor_wire import HubsOut, NeighborsOut
 from service.spec import MAX_FEATURES, NAME_CHARS
 
 Label: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS)]
@@ -86,6 +87,12 @@ class ExampleIn(Struct, forbid_unknown_fields=True):
     x: X
     label: Label
     request_id: Annotated[RequestId | None, Meta(description="The same id is learned once.")] = None
+
+
+class NeighborsIn(Struct, forbid_unknown_fields=True):
+    """One instance whose neighbours are asked for."""
+
+    x: X
 
 
 class Receipt(Struct):
@@ -180,7 +187,11 @@ class NoiseOut(Struct):
     """What is known of how a model's clicks lie."""
 
     rates: RatesOut
-    estimate_every: Annotated[int, Meta(description="Feedbacks; 0: only when asked for.")]
+    estimate_every: Annotated[int, Meta(description="Feedbacks; 0: not by their number.")]
+    estimate_on_drift: bool
+    drift_seq: Annotated[
+        int, Meta(description="The last event at which clicks were seen to have changed; 0: never.")
+    ]
     asked: bool
     running: Running | None
     history: Annotated[list[Estimate], Meta(description="Newest first.")]
@@ -227,6 +238,9 @@ BODIES: tuple[type[Struct], ...] = (
     Receipts,
     NoiseOut,
     Asked,
+    NeighborsIn,
+    NeighborsOut,
+    HubsOut,
     ErrorOut,
 )
 
@@ -242,7 +256,7 @@ def schemas() -> dict[str, Any]:
     _, components = msgspec.json.schema_components(
         BODIES, ref_template="#/components/schemas/{name}"
     )
-    for name in ("Instance", "ExampleIn"):
+    for name in ("Instance", "ExampleIn", "NeighborsIn"):
         components[name]["properties"]["x"]["anyOf"] = _X
     return components
 

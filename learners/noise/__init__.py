@@ -2,6 +2,8 @@
 
 rates
     `NoiseRates`, `RateEstimator`, `MIN_BETA`.
+drift
+    `ClickDrift`: whether clicks have changed.
 corruption
     `flip_bit`, `flip_bits`, `flip_bits_by_label` for feedback and binary labels; `flip_uniform`,
     `flip_by_matrix`, `flip_by_hubness`, `flip_by_tfidf` (with `tfidf_weights`) for labels.
@@ -20,10 +22,12 @@ from learners.noise.corruption import (
     flip_uniform,
     tfidf_weights,
 )
+from learners.noise.drift import ClickDrift
 from learners.noise.rates import MIN_BETA, NoiseRates, RateEstimator
 
 __all__ = [
     "MIN_BETA",
+    "ClickDrift",
     "NoiseRates",
     "RateEstimator",
     "flip_bit",

@@ -7,7 +7,7 @@
 local meta, log, estimate, estimates = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain', 'feedback')
 if head[1] ~= ARGV[1] then return {'gone'} end
-local was = redis.call('HMGET', estimate, 'token', 'asked', 'upto')
+local was = redis.call('HMGET', estimate, 'token', 'asked', 'upto', 'upto_seq')
 if (was[1] or '') ~= ARGV[2] then return {'stale'} end
 if ARGV[2] == '' and was[2] ~= '1' then return {'stale'} end
 --include _append
@@ -20,7 +20,8 @@ redis.call('LPUSH', estimates, ARGV[5])
 redis.call('LTRIM', estimates, 0, tonumber(ARGV[6]) - 1)
 redis.call('HINCRBY', estimate, 'done', 1)
 redis.call('HINCRBY', estimate, ARGV[7], 1)
-redis.call('HSET', estimate, 'at', was[3] or head[4] or '0', 'asked', '0', 'tries', '0')
+redis.call('HSET', estimate, 'at', was[3] or head[4] or '0', 'at_seq', was[4] or head[2],
+  'asked', '0', 'tries', '0')
 if ARGV[8] ~= '' then redis.call('HSET', estimate, 'took', ARGV[8]) end
-redis.call('HDEL', estimate, 'token', 'lease', 'progress', 'started', 'upto')
+redis.call('HDEL', estimate, 'token', 'lease', 'progress', 'started', 'upto', 'upto_seq')
 return {'ok', whole(seq)}

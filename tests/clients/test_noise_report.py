@@ -67,6 +67,7 @@ def estimate(n_labels: int) -> Estimate:
 def noise(*history: Estimate, rho_0: float = 0.1, **fields: Any) -> Noise:
     """Return what is known where these estimates were made."""
     given: dict[str, Any] = {"estimate_every": 50_000, "asked": False, "running": None}
+    given |= {"estimate_on_drift": False, "drift_seq": 0}
     rates = NoiseRates(rho_0=rho_0, rho_1=0.3)
     return Noise(rates=rates, history=history, **(given | fields))
 
@@ -97,6 +98,14 @@ def test_rates_have_intervals_where_an_estimate_is_behind_them() -> None:
         (noise(estimate(2)), ["come from estimate 7", "every 50,000 feedbacks"]),
         (noise(REFUSED, estimate(2)), ["come from estimate 7", "is 8: torch", "every 50,000"]),
         (noise(rho_0=0.2, estimate_every=0), ["No estimate", "only when somebody asks"]),
+        (
+            noise(estimate_on_drift=True),
+            ["No estimate", "every 50,000 feedbacks and when clicks are seen"],
+        ),
+        (
+            noise(estimate_every=0, estimate_on_drift=True, drift_seq=1234),
+            ["No estimate", "made when clicks are seen", "changed at event 1,234"],
+        ),
         (noise(asked=True), ["No estimate", "An estimate is asked for"]),
         (
             noise(asked=True, running=Running(number=9, progress=0.4, started_at_ms=0)),

@@ -22,7 +22,15 @@ def estimate(number: int, rho_0: float, *, trusted: bool = True) -> Estimate:
 def noise(rho_0: float, *history: Estimate) -> Noise:
     """Return what is known with this rate in force."""
     rates = NoiseRates(rho_0=rho_0, rho_1=0.2)
-    return Noise(rates=rates, estimate_every=0, asked=False, running=None, history=history)
+    return Noise(
+        rates=rates,
+        estimate_every=0,
+        estimate_on_drift=False,
+        drift_seq=0,
+        asked=False,
+        running=None,
+        history=history,
+    )
 
 
 def test_rates_in_force_lead_to_their_estimate() -> None:

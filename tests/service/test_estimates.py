@@ -76,6 +76,26 @@ async def test_enough_feedback_makes_it_due_and_a_result_starts_the_count_anew(m
     assert (again.number, again.tries) == (2, 1)
 
 
+async def test_a_drift_makes_it_due_once_for_all_workers(made: Made) -> None:
+    """Protects from an estimate for each worker that has noticed the same change."""
+    meta = made.address.part("meta")
+    await made.store.client.hset(meta, "seq", "70")
+    assert await made.estimates.claim(0, 0) is None
+    claim = await made.estimates.claim(0, 60)
+    assert claim is not None
+    # The log goes on while it trains, and the others notice the drift, or another one.
+    await made.store.client.hset(meta, "seq", "90")
+    assert await made.estimates.claim(0, 60) is None
+    await made.estimates.finish(claim.token, NONCE, b"", result())
+    assert await made.estimates.claim(0, 60) is None
+    assert await made.estimates.claim(0, 70) is None
+    again = await made.estimates.claim(0, 80)
+    assert again is not None
+    assert (again.number, again.tries) == (2, 1)
+    await made.estimates.cancel()
+    assert await made.estimates.claim(0, 80) is None
+
+
 async def test_only_one_of_many_workers_gets_the_claim(made: Made) -> None:
     """Protects the machine from as many trainings as there are workers."""
     await made.estimates.ask()

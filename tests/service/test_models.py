@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import secrets
+from typing import Any
 
-from tests.service.apps import RCNBF, app_client
+import pytest
+
+from tests.service.apps import RCNBF, app_client, spec_of
 
 
 async def test_a_tenant_has_so_many_models_and_no_more(valkey_url: str) -> None:
@@ -25,3 +28,33 @@ async def test_a_tenant_has_so_many_models_and_no_more(valkey_url: str) -> None:
         await client.delete(f"/v1/models/{names[0]}")
         assert (await client.post("/v1/models", json=spec | {"name": names[1]})).status_code == 201
         await client.delete(f"/v1/models/{names[1]}")
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "said"),
+    [
+        ({"learner": {"kind": "rcine"}, "log_keep": 49_999}, "log_keep", "at least the 50000"),
+        ({"estimate_every": 2000, "log_keep": 1999}, "log_keep", "at least the 2000 rounds"),
+        ({"estimate_every": 1_000_000}, "log_keep", "at least the 1000000 rounds"),
+        ({"estimate_on_drift": True, "log_keep": 0}, "log_keep", "at least the 50000 rounds"),
+        ({"learner": {"kind": "bpa"}, "estimate_every": 2000}, "learner.kind", "uses noise rates"),
+        ({"learner": {"kind": "bpa"}, "estimate_on_drift": True}, "learner.kind", "uses noise"),
+    ],
+    ids=str,
+)
+async def test_estimates_have_a_log_and_a_learner(
+    valkey_url: str, change: dict[str, Any], where: str, said: str
+) -> None:
+    """Protects from estimates of fewer rounds than were asked for, or of none, silently."""
+    spec = spec_of(**change)
+    async with app_client(valkey_url) as client:
+        answer = await client.post("/v1/models", json=spec)
+        assert answer.status_code == 422
+        (detail,) = answer.json()["error"]["details"]
+        assert detail["where"] == where
+        assert said in detail["expected"]
+        # Where estimates are made when asked for only, they use what there is.
+        plain = await client.post("/v1/models", json=spec_of(log_keep=0))
+        assert plain.status_code == 201
+        enough = await client.post("/v1/models", json=spec_of(estimate_every=2000, log_keep=2000))
+        assert enough.status_code == 201
