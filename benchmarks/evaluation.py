@@ -37,15 +37,12 @@ from benchmarks.datasets import Dataset, load
 from learners import RCNBF, Banditron, NoiseRates, Outcome, draw
 from learners.evaluation import (
     AssumedRates,
+    Evaluation,
     Rounds,
     Value,
     always,
-    doubly_robust,
     fixed,
-    ips,
-    predict_rewards,
     progressive,
-    snips,
     uniform,
     weights_of,
 )
@@ -163,14 +160,15 @@ def policies(log: Log, data: Dataset, other: Banditron) -> dict[str, Policy]:
     }
 
 
-def estimates(log: Log, policy: Policy, rates: AssumedRates, q: FloatArray) -> dict[str, Value]:
+def estimates(evaluation: Evaluation, policy: Policy) -> dict[str, Value]:
     """Return every estimate of a policy's value."""
-    found = {"ips": ips(log.rounds, policy.weights, rates)}
-    normalised = snips(log.rounds, policy.weights, rates)
+    found = {"ips": evaluation.ips(policy.weights)}
+    normalised = evaluation.snips(policy.weights)
     if normalised is not None:
         found["snips"] = normalised
     if policy.probabilities is not None:
-        found["dr"] = doubly_robust(log.rounds, policy.probabilities, rates, q)
+        followed = (policy.probabilities * evaluation.predicted).sum(1)
+        found["dr"] = evaluation.doubly_robust(policy.weights, followed)
     return found
 
 
@@ -243,9 +241,9 @@ def run_setting(data: Dataset, other: Banditron, setting: str, plan: Plan) -> Ce
                 kinds["network"], trusted = found, trusted + 1
         wanted = policies(log, data, other)
         for kind, rates in kinds.items():
-            q = predict_rewards(log.rounds, rates)
+            evaluation = Evaluation(log.rounds, rates)
             for name, policy in wanted.items():
-                for how, value in estimates(log, policy, rates, q).items():
+                for how, value in estimates(evaluation, policy).items():
                     inside = value.low <= policy.truth <= value.high
                     hits.setdefault(f"{kind}|{name}|{how}", []).append(
                         (inside, value.high - value.low)

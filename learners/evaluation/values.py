@@ -29,11 +29,13 @@ References
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from learners.errors import InputError, expected
+from learners.evaluation.prediction import predict_rewards
 from learners.evaluation.rounds import AssumedRates, Rounds, check_rounds
 from learners.validation import FloatArray
 
@@ -60,86 +62,133 @@ class Value(NamedTuple):
     high: float
 
 
-def ips(rounds: Rounds, weights: FloatArray, rates: AssumedRates) -> Value:
-    """Return the inverse propensity estimate: unbiased, and wide where weights are large.
+class Evaluation:
+    """Estimates of what policies are worth, from one log and one assumption about its noise.
+
+    Use `doubly_robust` where all probabilities of the policy are known, else `snips`; `ips` is
+    there because nothing is simpler to check. None of them helps where the policy does what the
+    log hardly shows: the effective size says so, and the interval.
 
     Parameters
     ----------
     rounds
         The log.
-    weights
-        Probability that the policy shows the logged label over its propensity, float64 (n,),
-        finite, at least 0; 1 in each round for the policy that logged.
     rates
-        What the bits are corrected by.
+        What its bits are corrected by; `AssumedRates.same(NoiseRates(), K)` for not at all.
 
     Raises
     ------
     InputError
-        If `rounds` or `weights` are not as said.
+        If `rounds` are not as said, or fewer than two.
 
     Examples
     --------
-    >>> from learners.noise.rates import NoiseRates
+    >>> from learners.noise import NoiseRates
     >>> rounds = Rounds(np.ones((4, 1)), np.zeros(4, np.int64), np.full(4, 0.5),
     ...                 np.array([1, 0, 1, 1]))
-    >>> ips(rounds, np.ones(4), AssumedRates.same(NoiseRates(0.5, 0.0), 1)).value
+    >>> evaluation = Evaluation(rounds, AssumedRates.same(NoiseRates(0.5, 0.0), 1))
+    >>> evaluation.ips(np.ones(4)).value
     0.5
     """
-    _check(rounds, weights, rates)
-    terms = weights * rates.rewards(rounds.labels, rounds.feedback)
-    value = float(terms.mean())
-    return _value(value, terms - value, rounds, weights, rates)
 
+    def __init__(self, rounds: Rounds, rates: AssumedRates) -> None:
+        check_rounds(rounds, rates.n_labels)
+        self.rounds = rounds
+        self.rates = rates
+        self._rewards = rates.rewards(rounds.labels, rounds.feedback)
+        self._beta = rates.beta[rounds.labels]
 
-def snips(rounds: Rounds, weights: FloatArray, rates: AssumedRates) -> Value | None:
-    """Return the self-normalised estimate: narrower than `ips`, with a bias that vanishes.
+    @cached_property
+    def predicted(self) -> FloatArray:
+        """How probably each label is right in each round, shape (n, K): see `predict_rewards`."""
+        return predict_rewards(self.rounds, self.rates)
 
-    Parameters and errors are those of `ips`. None where every weight is 0.
-    """
-    _check(rounds, weights, rates)
-    total = float(weights.sum())
-    if total == 0.0:
-        return None
-    rewards = rates.rewards(rounds.labels, rounds.feedback)
-    value = float((weights * rewards).sum()) / total
-    scaled = weights * (len(weights) / total)
-    return _value(value, scaled * (rewards - value), rounds, scaled, rates)
+    def ips(self, weights: FloatArray) -> Value:
+        """Return the inverse propensity estimate: unbiased, and wide where weights are large.
 
+        Parameters
+        ----------
+        weights
+            Probability that the policy shows the logged label over its propensity, float64 (n,),
+            finite, at least 0 (`weights_of`); 1 in each round for the policy that logged.
 
-def doubly_robust(
-    rounds: Rounds, probabilities: FloatArray, rates: AssumedRates, predicted: FloatArray
-) -> Value:
-    """Return the doubly robust estimate: unbiased whatever is predicted, narrow where that is good.
+        Raises
+        ------
+        InputError
+            If `weights` are not as said.
+        """
+        self._check(weights=weights)
+        terms = weights * self._rewards
+        value = float(terms.mean())
+        return self._value(value, terms - value, weights)
 
-    Parameters
-    ----------
-    rounds
-        The log.
-    probabilities
-        Probability of each label under the policy in each round, float64 (n, K).
-    rates
-        What the bits are corrected by.
-    predicted
-        q(x, r): how probably each label is right, float64 (n, K), found without the round it is
-        used in, as `predict_rewards` does.
+    def snips(self, weights: FloatArray) -> Value | None:
+        """Return the self-normalised estimate: narrower, with a bias that vanishes.
 
-    Raises
-    ------
-    InputError
-        If an array is not as said.
-    """
-    shape = (len(rounds.labels), rates.n_labels)
-    for name, values in (("probabilities", probabilities), ("predicted", predicted)):
-        if values.shape != shape or not np.isfinite(values).all():
-            raise InputError(expected(name, f"finite numbers {shape}", values.shape))
-    weights = weights_of(rounds, probabilities)
-    _check(rounds, weights, rates)
-    rewards = rates.rewards(rounds.labels, rounds.feedback)
-    shown = predicted[np.arange(len(rewards)), rounds.labels]
-    terms = (probabilities * predicted).sum(1) + weights * (rewards - shown)
-    value = float(terms.mean())
-    return _value(value, terms - value, rounds, weights, rates)
+        Parameter and error are those of `ips`. None where every weight is 0.
+        """
+        self._check(weights=weights)
+        total = float(weights.sum())
+        if total == 0.0:
+            return None
+        value = float((weights * self._rewards).sum()) / total
+        scaled = weights * (len(weights) / total)
+        return self._value(value, scaled * (self._rewards - value), scaled)
+
+    def doubly_robust(self, weights: FloatArray, followed: FloatArray) -> Value:
+        """Return the doubly robust estimate: unbiased, and narrow where the predictions are good.
+
+        Parameters
+        ----------
+        weights
+            As for `ips`.
+        followed
+            What the predictions say of the policy, float64 (n,), at least 0:
+            ``(probabilities * predicted).sum(1)``, or ``predicted[:, r]`` for always showing r.
+
+        Raises
+        ------
+        InputError
+            If an array is not as said.
+        """
+        self._check(weights=weights, followed=followed)
+        shown = self.predicted[np.arange(len(weights)), self.rounds.labels]
+        terms = followed + weights * (self._rewards - shown)
+        value = float(terms.mean())
+        return self._value(value, terms - value, weights)
+
+    def _value(self, value: float, moves: FloatArray, weights: FloatArray) -> Value:
+        """Return the value with its interval; `moves` is what each round moves it by, times n."""
+        n_rounds = len(moves)
+        surprise = float(weights.max()) * _largest_surprise(value, self.rates)
+        squares = float((moves**2).sum()) + surprise**2
+        variance = squares / (n_rounds * (n_rounds - 1)) + self._rates_variance(weights)
+        error = float(np.sqrt(variance))
+        return Value(value, error, value - Z_95 * error, value + Z_95 * error)
+
+    def _rates_variance(self, weights: FloatArray) -> float:
+        """Return the variance of the estimate that comes from the rates' errors.
+
+        dh / d rho_0 = (h - 1) / beta and dh / d rho_1 = h / beta; what the predictions of DR
+        change by has mean 0.
+        """
+        pulls = weights / self._beta / len(weights)
+        rates, variance = self.rates, 0.0
+        for errors, slopes in (
+            (rates.rho_0_error, pulls * (self._rewards - 1.0)),
+            (rates.rho_1_error, pulls * self._rewards),
+        ):
+            moves = np.bincount(self.rounds.labels, slopes, rates.n_labels) * errors
+            variance += float(moves.sum()) ** 2 if rates.shared else float((moves**2).sum())
+        return variance
+
+    def _check(self, **each: FloatArray) -> None:
+        n_rounds = len(self._rewards)
+        for name, values in each.items():
+            if values.shape != (n_rounds,) or not np.isfinite(values).all():
+                raise InputError(expected(name, f"{n_rounds} finite numbers", values.shape))
+            if (values < 0).any():
+                raise InputError(expected(name, "numbers of at least 0", float(values.min())))
 
 
 def weights_of(rounds: Rounds, probabilities: FloatArray) -> FloatArray:
@@ -160,47 +209,9 @@ def effective_size(weights: FloatArray) -> float:
     return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
-def _value(
-    value: float, moves: FloatArray, rounds: Rounds, weights: FloatArray, rates: AssumedRates
-) -> Value:
-    """Return the value with its interval; `moves` is by how much each round moves it, times n."""
-    n_rounds = len(moves)
-    surprise = float(weights.max()) * _largest_surprise(value, rates)
-    squares = float((moves**2).sum()) + surprise**2
-    variance = squares / (n_rounds * (n_rounds - 1)) + _rates_variance(rounds, weights, rates)
-    error = float(np.sqrt(variance))
-    return Value(value, error, value - Z_95 * error, value + Z_95 * error)
-
-
 def _largest_surprise(value: float, rates: AssumedRates) -> float:
     """Return how far one corrected bit can be from `value`."""
     likely = min(max(value, 0.0), 1.0)
     low = float((-rates.rho_0 / rates.beta).min())
     high = float(((1.0 - rates.rho_0) / rates.beta).max())
     return max(high - likely, likely - low)
-
-
-def _rates_variance(rounds: Rounds, weights: FloatArray, rates: AssumedRates) -> float:
-    """Return the variance of the estimate that comes from the rates' errors.
-
-    dh / d rho_0 = (h - 1) / beta and dh / d rho_1 = h / beta; what the predictions of DR change
-    by has mean 0.
-    """
-    pulls = weights / rates.beta[rounds.labels] / len(weights)
-    rewards = rates.rewards(rounds.labels, rounds.feedback)
-    variance = 0.0
-    for errors, slopes in (
-        (rates.rho_0_error, pulls * (rewards - 1.0)),
-        (rates.rho_1_error, pulls * rewards),
-    ):
-        moves = np.bincount(rounds.labels, slopes, rates.n_labels) * errors
-        variance += float(moves.sum()) ** 2 if rates.shared else float((moves**2).sum())
-    return variance
-
-
-def _check(rounds: Rounds, weights: FloatArray, rates: AssumedRates) -> None:
-    check_rounds(rounds, rates.n_labels)
-    if weights.shape != rounds.labels.shape or not np.isfinite(weights).all():
-        raise InputError(expected("weights", f"{len(rounds.labels)} finite numbers", weights.shape))
-    if (weights < 0).any():
-        raise InputError(expected("weights", "numbers of at least 0", float(weights.min())))

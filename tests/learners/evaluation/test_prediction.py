@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from learners.evaluation import Rounds, doubly_robust, ips, predict_rewards, weights_of
+from learners.evaluation import Evaluation, Rounds, predict_rewards, weights_of
 from learners.evaluation.prediction import PARTS
 from tests.learners.evaluation.logs import N_LABELS, clean, make, per_label, target
 
@@ -36,9 +36,11 @@ def test_knows_no_later_instance() -> None:
 def test_narrows_the_interval_where_the_instance_tells() -> None:
     """With clean bits and a telling feature DR is clearly narrower than IPS."""
     rounds = make(3000, clean(), 4)
+    evaluation = Evaluation(rounds, clean())
     policy = target([0.25] * 4, 3000)
-    dr = doubly_robust(rounds, policy, clean(), predict_rewards(rounds, clean()))
-    assert dr.error < 0.9 * ips(rounds, weights_of(rounds, policy), clean()).error
+    weights = weights_of(rounds, policy)
+    dr = evaluation.doubly_robust(weights, (policy * evaluation.predicted).sum(1))
+    assert dr.error < 0.9 * evaluation.ips(weights).error
 
 
 def test_stays_within_zero_and_one() -> None:

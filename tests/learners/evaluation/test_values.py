@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from learners import InputError
 from learners.evaluation import (
     AssumedRates,
+    Evaluation,
     Rounds,
     Value,
-    doubly_robust,
     effective_size,
-    ips,
-    predict_rewards,
-    snips,
     weights_of,
 )
 from learners.noise import NoiseRates
@@ -35,20 +33,21 @@ POLICY = np.array([[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]])
 
 def test_ips_by_hand() -> None:
     """Weights 1, 3, 0 times corrected bits 1.6, 0, 2, over three rounds."""
-    assert ips(ROUNDS, weights_of(ROUNDS, POLICY), RATES).value == pytest.approx(1.6 / 3)
+    assert Evaluation(ROUNDS, RATES).ips(weights_of(ROUNDS, POLICY)).value == pytest.approx(1.6 / 3)
 
 
 def test_snips_by_hand() -> None:
     """The same sum over the weights' sum 4."""
-    found = snips(ROUNDS, weights_of(ROUNDS, POLICY), RATES)
+    found = Evaluation(ROUNDS, RATES).snips(weights_of(ROUNDS, POLICY))
     assert found is not None
     assert found.value == pytest.approx(1.6 / 4)
 
 
 def test_doubly_robust_by_hand() -> None:
     """Predictions .5 and .2: direct .35, .275, .5; corrections 1.1, -.6, 0."""
-    predicted = np.tile([0.5, 0.2], (3, 1))
-    found = doubly_robust(ROUNDS, POLICY, RATES, predicted)
+    evaluation = Evaluation(ROUNDS, RATES)
+    evaluation.predicted = predicted = np.tile([0.5, 0.2], (3, 1))
+    found = evaluation.doubly_robust(weights_of(ROUNDS, POLICY), (POLICY * predicted).sum(1))
     assert found.value == pytest.approx((1.45 - 0.325 + 0.5) / 3)
 
 
@@ -56,7 +55,7 @@ def test_interval_by_hand() -> None:
     """The variance has one unseen round of the largest weight, and the rates' own variance."""
     weights = np.array([1.0, 2.0, 1.0])
     rates = AssumedRates.same(NoiseRates(), 2, (0.1, 0.0))
-    found = ips(ROUNDS, weights, rates)
+    found = Evaluation(ROUNDS, rates).ips(weights)
     # Terms 1, 0, 1 around 2/3; surprise 2 x 2/3; slope of rho_0 (0 - 2 + 0) / 3.
     squares = 2 * (1 / 3) ** 2 + (2 / 3) ** 2 + (4 / 3) ** 2
     error = np.sqrt(squares / 6 + (2 / 3 * 0.1) ** 2)
@@ -71,24 +70,23 @@ def test_own_rates_errors_do_not_add_up() -> None:
     weights = np.ones(3)
     own = AssumedRates(np.zeros(2), np.zeros(2), np.full(2, 0.3), np.full(2, 0.3))
     shared = AssumedRates.same(NoiseRates(), 2, (0.3, 0.3))
-    known = ips(ROUNDS, weights, AssumedRates.same(NoiseRates(), 2)).error ** 2
+    known = Evaluation(ROUNDS, AssumedRates.same(NoiseRates(), 2)).ips(weights).error ** 2
     # Slopes of rho_0: 0 and -1/3; of rho_1: 1/3 and 1/3.
     apart = 0.09 * (1 + 1 + 1) / 9
     together = 0.09 * (1 + 4) / 9
-    assert ips(ROUNDS, weights, own).error ** 2 - known == pytest.approx(apart)
-    assert ips(ROUNDS, weights, shared).error ** 2 - known == pytest.approx(together)
+    assert Evaluation(ROUNDS, own).ips(weights).error ** 2 - known == pytest.approx(apart)
+    assert Evaluation(ROUNDS, shared).ips(weights).error ** 2 - known == pytest.approx(together)
 
 
-ESTIMATES: dict[str, Callable[[Rounds, AssumedRates, list[float]], Value | None]] = {
-    "ips": lambda rounds, rates, policy: ips(
-        rounds, weights_of(rounds, target(policy, len(rounds.labels))), rates
-    ),
-    "snips": lambda rounds, rates, policy: snips(
-        rounds, weights_of(rounds, target(policy, len(rounds.labels))), rates
-    ),
-    "dr": lambda rounds, rates, policy: doubly_robust(
-        rounds, target(policy, len(rounds.labels)), rates, predict_rewards(rounds, rates)
-    ),
+def _dr(evaluation: Evaluation, weights: Weights, policy: list[float]) -> Value:
+    return evaluation.doubly_robust(weights, (evaluation.predicted * policy).sum(1))
+
+
+Weights = NDArray[np.float64]
+ESTIMATES: dict[str, Callable[[Evaluation, Weights, list[float]], Value | None]] = {
+    "ips": lambda evaluation, weights, _: evaluation.ips(weights),
+    "snips": lambda evaluation, weights, _: evaluation.snips(weights),
+    "dr": _dr,
 }
 
 
@@ -100,8 +98,9 @@ def test_corrected_covers_what_uncorrected_does_not(how: str, policy: list[float
     hits = {"corrected": 0, "raw": 0}
     for seed in range(200):
         rounds = make(300, per_label(), seed)
+        weights = weights_of(rounds, target(policy, 300))
         for name, rates in (("corrected", per_label()), ("raw", clean())):
-            found = ESTIMATES[how](rounds, rates, policy)
+            found = ESTIMATES[how](Evaluation(rounds, rates), weights, policy)
             assert found is not None
             hits[name] += found.low <= truth <= found.high
     assert hits["corrected"] >= 180
@@ -118,7 +117,9 @@ def test_covers_with_estimated_rates() -> None:
         off = rng.normal(0.0, 0.03, 2)
         rates = NoiseRates(0.2 + off[0], 0.4 + off[1])
         for name, errors in (("with errors", (0.03, 0.03)), ("without", (0.0, 0.0))):
-            found = ips(rounds, np.ones(2000), AssumedRates.same(rates, N_LABELS, errors))
+            found = Evaluation(rounds, AssumedRates.same(rates, N_LABELS, errors)).ips(
+                np.ones(2000)
+            )
             truth = float(RIGHT @ np.array([0.7, 0.1, 0.1, 0.1]))
             hits[name] += found.low <= truth <= found.high
     assert hits["with errors"] >= 90
@@ -134,7 +135,7 @@ def test_few_like_bits_leave_doubt() -> None:
         labels=labels, propensities=np.where(labels == 3, 0.01, 0.97), feedback=1 - labels // 3
     )
     weights = weights_of(rounds, target([0.0, 0.0, 0.0, 1.0], 500))
-    found = snips(rounds, weights, clean())
+    found = Evaluation(rounds, clean()).snips(weights)
     assert found is not None
     assert found.value == 0.0
     assert found.high > 0.5
@@ -142,7 +143,7 @@ def test_few_like_bits_leave_doubt() -> None:
 
 def test_snips_needs_a_followed_round() -> None:
     """A policy that no round followed has no self-normalised estimate, instead of 0 / 0."""
-    assert snips(ROUNDS, np.zeros(3), RATES) is None
+    assert Evaluation(ROUNDS, RATES).snips(np.zeros(3)) is None
 
 
 @given(st.floats(0.0, 0.45), st.floats(0.0, 0.45), st.integers(0, 2**32 - 1))
@@ -150,8 +151,10 @@ def test_correction_is_affine(rho_0: float, rho_1: float, seed: int) -> None:
     """With the same rates for all labels SNIPS corrected is the corrected SNIPS of the bits."""
     rounds = make(50, clean(), seed % 1000)
     weights = np.random.default_rng(seed).random(50) + 0.1
-    raw = snips(rounds, weights, clean())
-    corrected = snips(rounds, weights, AssumedRates.same(NoiseRates(rho_0, rho_1), N_LABELS))
+    raw = Evaluation(rounds, clean()).snips(weights)
+    corrected = Evaluation(rounds, AssumedRates.same(NoiseRates(rho_0, rho_1), N_LABELS)).snips(
+        weights
+    )
     assert raw is not None
     assert corrected is not None
     assert corrected.value == pytest.approx((raw.value - rho_0) / (1 - rho_0 - rho_1))
@@ -179,14 +182,14 @@ def test_effective_size_is_the_rounds_that_count() -> None:
 def test_refuses_bad_rounds(change: dict[str, np.ndarray], name: str) -> None:
     """What cannot come out of a log is named."""
     with pytest.raises(InputError, match=name):
-        ips(ROUNDS._replace(**change), np.ones(3), RATES)
+        Evaluation(ROUNDS._replace(**change), RATES)
 
 
 @pytest.mark.parametrize("weights", [np.ones(2), np.array([1.0, -1.0, 1.0]), np.full(3, np.nan)])
 def test_refuses_bad_weights(weights: np.ndarray) -> None:
     """Weights are finite, at least 0, and one a round."""
     with pytest.raises(InputError, match="weights"):
-        snips(ROUNDS, weights, RATES)
+        Evaluation(ROUNDS, RATES).snips(weights)
 
 
 @pytest.mark.parametrize("rho_1", [0.8, np.nan, -0.1])
@@ -198,7 +201,7 @@ def test_refuses_bad_rates(rho_1: float) -> None:
         AssumedRates.same(NoiseRates(), 2, (-0.1, 0.0))
 
 
-def test_refuses_predictions_of_another_shape() -> None:
-    """A prediction is wanted for each label in each round."""
-    with pytest.raises(InputError, match="predicted"):
-        doubly_robust(ROUNDS, POLICY, RATES, np.zeros((3, 3)))
+def test_refuses_a_direct_estimate_of_another_shape() -> None:
+    """What the predictions say of a policy is one number a round."""
+    with pytest.raises(InputError, match="followed"):
+        Evaluation(ROUNDS, RATES).doubly_robust(np.ones(3), np.zeros((3, 2)))
