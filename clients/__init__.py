@@ -20,6 +20,16 @@ from clients.errors import (
     UnavailableError,
     UnsupportedMediaTypeError,
 )
+from clients.neighbor_types import (
+    Hub,
+    HubAlarm,
+    Hubs,
+    Neighbors,
+    Pair,
+    Transition,
+    Voter,
+    WindowNoise,
+)
 from clients.recommender import Recommendation, Recommender
 from clients.retries import Retries
 from clients.types import (
@@ -64,6 +74,9 @@ __all__ = [
     "Field",
     "ForbiddenError",
     "Hashed",
+    "Hub",
+    "HubAlarm",
+    "Hubs",
     "InputError",
     "Instance",
     "InvalidError",
@@ -74,9 +87,11 @@ __all__ = [
     "Model",
     "ModelSpec",
     "Named",
+    "Neighbors",
     "Noise",
     "NoiseRates",
     "NotFoundError",
+    "Pair",
     "ProtocolError",
     "Readiness",
     "Receipt",
@@ -87,8 +102,11 @@ __all__ = [
     "State",
     "TooLargeError",
     "TooManyRequestsError",
+    "Transition",
     "TransportError",
     "UnauthorizedError",
     "UnavailableError",
     "UnsupportedMediaTypeError",
+    "Voter",
+    "WindowNoise",
 ]

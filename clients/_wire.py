@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from clients.errors import BY_CODE, ApiError, Detail, InputError, ProtocolError
+from clients.neighbor_types import Hubs, Neighbors, WindowNoise
 from clients.types import (
     Decision,
     Example,
@@ -166,6 +167,22 @@ def learn_batch(
     """POST /v1/models/{model}/learn/batch, in as many calls as it takes."""
     items = [_example(*pair) for pair in zip(examples, request_ids, strict=True)]
     return _batches(_path(model, "learn", "batch"), items, _ReceiptItems)
+
+
+def neighbors(model: str, x: Features) -> Call[Neighbors]:
+    """POST /v1/models/{model}/neighbors."""
+    body = _encode({"x": _plain(x)})
+    return Call(method="POST", path=_path(model, "neighbors"), body=body, parse=_decoder(Neighbors))
+
+
+def hubs(model: str) -> Call[Hubs]:
+    """GET /v1/models/{model}/hubs."""
+    return Call(method="GET", path=_path(model, "hubs"), parse=_decoder(Hubs))
+
+
+def window_noise(model: str) -> Call[WindowNoise]:
+    """GET /v1/models/{model}/noise, of a learner that reads the noise off its neighbours."""
+    return Call(method="GET", path=_path(model, "noise"), parse=_decoder(WindowNoise))
 
 
 # -- whole models, and the service itself -------------------------------------------------

@@ -13,6 +13,7 @@ from clients import _wire
 from clients._base import TIMEOUT_S, Base, broken, id_of, ids_of, read
 from clients._wire import Call
 from clients.errors import ApiError
+from clients.neighbor_types import Hubs, Neighbors, WindowNoise
 from clients.retries import RETRIES, Retries
 from clients.types import (
     Decision,
@@ -151,6 +152,18 @@ class AsyncClient(Base):
     async def learn_batch(self, model: str, examples: Sequence[Example]) -> list[Receipt]:
         """Let a learner that takes labels learn from many examples, in order."""
         return await self._send_all(_wire.learn_batch(model, examples, ids_of(examples)))
+
+    async def neighbors(self, model: str, x: Features) -> Neighbors:
+        """Return who votes on an instance, nearest first, and who of them looks mislabelled."""
+        return await self._send(_wire.neighbors(model, x))
+
+    async def hubs(self, model: str) -> Hubs:
+        """Return how unevenly a model's neighbours are shared out, and the hub alarm."""
+        return await self._send(_wire.hubs(model))
+
+    async def window_noise(self, model: str) -> WindowNoise:
+        """Return what a window of neighbours tells of the noise in its labels."""
+        return await self._send(_wire.window_noise(model))
 
     async def export_log(self, model: str) -> AsyncIterator[bytes]:
         """Yield the exported model as pieces of NDJSON, without holding it all."""

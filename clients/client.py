@@ -16,6 +16,7 @@ from clients import _wire
 from clients._base import TIMEOUT_S, Base, broken, id_of, ids_of, read
 from clients._wire import Call
 from clients.errors import ApiError
+from clients.neighbor_types import Hubs, Neighbors, WindowNoise
 from clients.retries import RETRIES, Retries
 from clients.types import (
     Decision,
@@ -156,6 +157,8 @@ class Client(Base):
         ------
         InvalidError
             The model's learner uses no noise rates.
+        ProtocolError
+            It reads them off neighbours' labels: see `window_noise`.
         """
         return self._send(_wire.noise(model))
 
@@ -252,6 +255,38 @@ class Client(Base):
     def learn_batch(self, model: str, examples: Sequence[Example]) -> list[Receipt]:
         """Let a learner that takes labels learn from many examples, in order."""
         return self._send_all(_wire.learn_batch(model, examples, ids_of(examples)))
+
+    def neighbors(self, model: str, x: Features) -> Neighbors:
+        """Return who votes on an instance, nearest first, and who of them looks mislabelled.
+
+        Raises
+        ------
+        InvalidError
+            The model's learner does not decide by neighbours' labels.
+        """
+        return self._send(_wire.neighbors(model, x))
+
+    def hubs(self, model: str) -> Hubs:
+        """Return how unevenly a model's neighbours are shared out, and the hub alarm.
+
+        Raises
+        ------
+        InvalidError
+            The model's learner keeps no graph of neighbours.
+        """
+        return self._send(_wire.hubs(model))
+
+    def window_noise(self, model: str) -> WindowNoise:
+        """Return what a window of neighbours tells of the noise in its labels.
+
+        Raises
+        ------
+        InvalidError
+            The model's learner uses no noise rates.
+        ProtocolError
+            It does not read them off neighbours: see `noise`.
+        """
+        return self._send(_wire.window_noise(model))
 
     def export_log(self, model: str) -> Iterator[bytes]:
         """Yield the exported model as pieces of NDJSON, without holding it all.

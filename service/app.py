@@ -24,6 +24,7 @@ from service.host import Host
 from service.metrics import RequestMetrics
 from service.model_routes import model_router
 from service.models import Models
+from service.neighbor_routes import neighbor_router
 from service.noise_routes import noise_router
 from service.ops_routes import ops_router
 from service.route_docs import complete
@@ -49,6 +50,7 @@ def create_app(settings: Settings | None = None) -> Edge:
         data_router(calls, keys),
         model_router(Models(host), host, keys),
         noise_router(host, keys),
+        neighbor_router(host, keys),
         ops_router(host, keys, metrics),
     ):
         app.include_router(router)

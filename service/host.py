@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from service.alarms import Alarms
 from service.errors import NotFound, ServiceError, Unavailable
 from service.fold import Fold
 from service.ids import SECRET_BYTES
@@ -35,7 +36,7 @@ FAILED_S = 0.5
 RELOAD_TIMES, RELOAD_S = 4.0, (0.5, 3.0)
 #: How long a background task gets to notice that it is cancelled.
 CANCEL_S = 0.1
-#: How often snapshots are considered.
+#: How often snapshots are considered, and alarms looked at.
 SNAPSHOT_CHECK_S = 1.0
 
 
@@ -50,6 +51,7 @@ class Host:
         self._failed: dict[str, tuple[float, str]] = {}
         self._addresses: dict[str, Address] = {}
         self._snapshot_at_s: dict[str, float] = {}
+        self._alarms = Alarms()
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -151,6 +153,7 @@ class Host:
             (self._refresh, self.settings.sync_interval_s),
             (self._sweep, self.settings.sweep_interval_s),
             (self._snapshot, SNAPSHOT_CHECK_S),
+            (self._tell_alarms, SNAPSHOT_CHECK_S),
         )
         self._tasks = [asyncio.create_task(_forever(job, pause_s)) for job, pause_s in jobs]
 
@@ -205,6 +208,9 @@ class Host:
             ):
                 self._snapshot_at_s[replica.key] = now_s
                 await self._alone(replica.key, replica.save_snapshot)
+
+    async def _tell_alarms(self) -> None:
+        self._alarms.tell(self.replicas)
 
     async def _alone(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do work on one model; if it fails, the others still get theirs."""

@@ -11,6 +11,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from service.alarms import hub_watch_of
 from service.estimates import Tally
 from service.replica import Replica
 from service.store import COUNTERS, Meta
@@ -95,6 +96,8 @@ class _ModelCollector(Collector):
         yield self._gauge("folded_seq", "Events this worker has folded.", self._folded())
         yield self._gauge("snapshot_seq", "Events in the newest snapshot known.", self._snaps())
         yield self._gauge("rejected", "Events that the learner refused.", self._rejected())
+        text = "1 while labels of hubs look wrong more often than chance has it."
+        yield self._gauge("hub_alarm", text, self._hub_alarms())
         rewinds = CounterMetricFamily(
             "misclick_rewinds",
             "Times this worker found that Redis had lost acknowledged events.",
@@ -129,6 +132,10 @@ class _ModelCollector(Collector):
     def _rates(self, name: str) -> list[tuple[str, float]]:
         learners = [(replica.spec.name, replica.fold.learner) for replica in self._replicas]
         return [(m, getattr(learner, name)) for m, learner in learners if learner.takes_rates]
+
+    def _hub_alarms(self) -> list[tuple[str, int]]:
+        watches = [(replica.spec.name, hub_watch_of(replica)) for replica in self._replicas]
+        return [(model, int(watch.raised)) for model, watch in watches if watch is not None]
 
     def _pending(self) -> list[tuple[str, int]]:
         return [(model.name, model.pending) for model in self._models]

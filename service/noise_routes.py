@@ -1,16 +1,25 @@
-"""What is known of a model's noise, and asking for an estimate of it."""
+"""What is known of a model's noise, in clicks or in labels, and asking for an estimate of it."""
 
 from __future__ import annotations
 
+from typing import cast
+
 from fastapi import APIRouter, Request, Response
 
+from learners.neighbors import AutoRkNN, RkNN, WindowNoise
 from service import wire
 from service.auth import Keys, Scope
 from service.errors import Invalid
 from service.estimates import Estimates
+from service.fold import Fold
 from service.host import Host
+from service.neighbor_wire import MAX_MATRIX, PairOut, TransitionOut, WindowNoiseOut
 from service.replica import Replica
 from service.route_docs import errors, read_errors, schema
+
+#: Learners that read the noise in their labels off a window, not off the log of clicks.
+_READ_OFF = (RkNN, AutoRkNN)
+_NOISE = ("NoiseOut", "WindowNoiseOut")
 
 
 def noise_router(host: Host, keys: Keys) -> APIRouter:
@@ -21,15 +30,21 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
         "/v1/models/{model}/noise",
         operation_id="get_noise",
         response_class=Response,
-        responses=_answer(200, "Rates in force, and how they were found.", "NoiseOut")
+        responses=_answer(200, "Rates in force and how they were found; or a window's.", *_NOISE)
         | read_errors()
         | errors(422),
     )
     async def get_noise(model: str, request: Request) -> Response:
-        """Tell the rates in force, the estimate under way and the latest results."""
+        """Tell the rates in force, the estimate under way and the latest results.
+
+        Of a learner that reads the noise off its neighbours: what its window tells now.
+        """
         caller = keys.caller(request.headers.get("authorization"))
 
-        async def act(replica: Replica) -> wire.NoiseOut:
+        async def act(replica: Replica) -> wire.NoiseOut | WindowNoiseOut:
+            if isinstance(replica.fold.learner, _READ_OFF):
+                await replica.catch_up()
+                return _window_noise_out(replica.fold)
             estimates = Estimates(host.store, replica.address)
             asked, running = await estimates.status()
             history = await estimates.history()
@@ -93,8 +108,32 @@ def _rates(replica: Replica) -> wire.RatesOut:
     return wire.RatesOut(float(state["rho_0"]), float(state["rho_1"]))
 
 
-def _answer(status: int, description: str, body: str) -> dict[int | str, dict[str, object]]:
-    content = {"application/json": {"schema": schema(body)}}
+def _window_noise_out(fold: Fold) -> WindowNoiseOut:
+    learner = cast("RkNN | AutoRkNN", fold.learner)
+    pairs = learner.validation() if isinstance(learner, AutoRkNN) else []
+    return WindowNoiseOut(
+        fold.seq,
+        len(learner),
+        None if pairs else learner.k,
+        [_transition_out(reading, fold.labels) for reading in learner.window_noise()],
+        [PairOut(*pair) for pair in pairs],
+    )
+
+
+def _transition_out(reading: WindowNoise, labels: list[str]) -> TransitionOut:
+    rates = reading.rates
+    return TransitionOut(
+        reading.k_noise,
+        None if rates is None else rates.rho_0,
+        None if rates is None else rates.rho_1,
+        [labels[code] for code in reading.labels],
+        reading.transition.tolist() if len(reading.labels) <= MAX_MATRIX else None,
+    )
+
+
+def _answer(status: int, description: str, *bodies: str) -> dict[int | str, dict[str, object]]:
+    schemas = [schema(body) for body in bodies]
+    content = {"application/json": {"schema": {"oneOf": schemas} if schemas[1:] else schemas[0]}}
     return {status: {"description": description, "content": content}}
 
 

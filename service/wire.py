@@ -18,7 +18,7 @@ from service.complaints import of_msgspec, of_no_json
 from service.errors import Invalid, Malformed, ServiceError, TooLarge
 from service.features import MAX_HASHED, MAX_VALUE
 from service.ids import ID_CHARS
-from service.neighbor_wire import HubsOut, NeighborsOut
+from service.neighbor_wire import HubsOut, NeighborsOut, WindowNoiseOut
 from service.spec import MAX_FEATURES, NAME_CHARS
 
 Label: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS)]
@@ -241,6 +241,7 @@ BODIES: tuple[type[Struct], ...] = (
     NeighborsIn,
     NeighborsOut,
     HubsOut,
+    WindowNoiseOut,
     ErrorOut,
 )
 

@@ -1,8 +1,9 @@
 """Nearest neighbours over a moving window, and what is robust to wrong labels on top of them.
 
-Learners from labels, all with `neighbors(x)` (who votes, and who looks mislabelled)
+Learners from labels, all with `neighbors(x)` (who votes) and `suspects()` (who looks
+mislabelled); those that keep a graph also with `hubness()`, `alarm()` and `hub_watch`
     `KNN`; `RkNN`, `PlugIn`, `AutoRkNN` (asymmetric noise); `HwKNN`, `HFNN`, `HIKNN`, `NHBNN`,
-    `ANHBNN` (many dimensions, heavy noise, `hubness()` and `alarm()`); `AKNN`, `NWKNN`
+    `ANHBNN` (many dimensions, heavy noise); `AKNN`, `NWKNN`
     (baselines).
 A bandit learner
     `NeighborBandit`.
@@ -12,7 +13,7 @@ Underneath
     `Window`, `NeighborGraph` and what is counted over it: `Occurrences`, `NeighborhoodLabels`.
 """
 
-from learners.neighbors.alarm import HubAlarm, hub_alarm
+from learners.neighbors.alarm import HubAlarm, HubWatch, hub_alarm
 from learners.neighbors.anhbnn import ANHBNN
 from learners.neighbors.auto import AutoRkNN, Validation
 from learners.neighbors.bandit import NeighborBandit
@@ -25,7 +26,9 @@ from learners.neighbors.hubness import HubnessReport, hubness_report
 from learners.neighbors.hubness_learner import HwKNN
 from learners.neighbors.knn import KNN
 from learners.neighbors.laplacian import LaplaceFilter
+from learners.neighbors.neighborhoods import Neighborhoods
 from learners.neighbors.nhbnn import NHBNN
+from learners.neighbors.noise_estimate import WindowNoise
 from learners.neighbors.rknn import PlugIn, RkNN
 from learners.neighbors.weighted import AKNN, NWKNN
 from learners.neighbors.window import Window
@@ -41,12 +44,14 @@ __all__ = [
     "NWKNN",
     "AutoRkNN",
     "HubAlarm",
+    "HubWatch",
     "HubnessReport",
     "HwKNN",
     "LaplaceFilter",
     "NeighborBandit",
     "NeighborGraph",
     "NeighborhoodLabels",
+    "Neighborhoods",
     "Occurrences",
     "PlugIn",
     "RkNN",
@@ -54,6 +59,7 @@ __all__ = [
     "Voter",
     "Window",
     "WindowLearner",
+    "WindowNoise",
     "drop3",
     "hmn_ei",
     "hub_alarm",

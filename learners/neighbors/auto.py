@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from learners.base import FloatArray, State, StateValue, state_array
 from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.graph import NeighborGraph
-from learners.neighbors.noise_estimate import NoiseEstimate
+from learners.neighbors.noise_estimate import NoiseEstimate, WindowNoise
 from learners.neighbors.search import Found, find
 from learners.neighbors.window import to_rows
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
@@ -128,6 +128,10 @@ class AutoRkNN(WindowLearner):
             for i, k in enumerate(KS)
             for j, k_noise in enumerate(KS_NOISE)
         ]
+
+    def window_noise(self) -> list[WindowNoise]:
+        """Return what the window tells of its noise, by each k' that is tried."""
+        return [noise.reading() for noise in self._noises]
 
     def learn(self, x: FloatArray, label: int) -> None:
         """Validate all pairs on an example, then take it into the window.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from learners.base import FloatArray
@@ -9,6 +11,27 @@ from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.transition import corrected, usable_inverse
 from learners.neighbors.window import Window
 from learners.noise.rates import NoiseRates
+
+
+class WindowNoise(NamedTuple):
+    """What the neighbourhoods of a window tell of the noise in its labels.
+
+    Attributes
+    ----------
+    k_noise
+        k', neighbours beside each example itself that were looked at.
+    rates
+        Of two labels; None for more, and where all neighbourhoods look alike.
+    labels
+        Codes of the labels in the window.
+    transition
+        P(told j | is i) between these labels, row by row.
+    """
+
+    k_noise: int
+    rates: NoiseRates | None
+    labels: list[int]
+    transition: FloatArray
 
 
 class NoiseEstimate:
@@ -39,6 +62,11 @@ class NoiseEstimate:
     def n_labels(self) -> int:
         """Number K of labels."""
         return len(self.around.histogram)
+
+    def reading(self) -> WindowNoise:
+        """Return all that is estimated now."""
+        rates = self.rates() if self.n_labels == 2 else None
+        return WindowNoise(self.around.k, rates, *self.transition())
 
     def rates(self) -> NoiseRates | None:
         """Return the rates of two labels, or None where all neighbourhoods look alike."""

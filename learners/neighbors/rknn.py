@@ -12,7 +12,7 @@ from learners.errors import ParameterError, UnsupportedError, expected
 from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.knn import DEFAULT_K
-from learners.neighbors.noise_estimate import NoiseEstimate
+from learners.neighbors.noise_estimate import NoiseEstimate, WindowNoise
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
 from learners.noise.rates import NoiseRates
@@ -145,6 +145,10 @@ class RkNN(WindowLearner):
         """
         self._estimated_only("transition")
         return self._noise.transition()
+
+    def window_noise(self) -> list[WindowNoise]:
+        """Return what the window tells of its noise: once, or not at all where rates are given."""
+        return [self._noise.reading()] if self.rates == "estimated" else []
 
     # -- inside ---------------------------------------------------------------------------
     def _votes(self, found: Found) -> FloatArray:

@@ -132,6 +132,53 @@ def test_learning_from_labels(client: Client) -> None:
     assert client.get_model(spec.name).counters.learned == 3
 
 
+def test_what_neighbours_tell(client: Client) -> None:
+    """Who votes, who the hubs are, and what the window tells of its noise."""
+    spec = fresh_spec(learner={"kind": "rknn", "k": 2, "k_noise": 2}, labels=("a", "b"))
+    client.create_model(spec)
+    given = [([0.0, 0, 0], "a"), ([1.0, 0, 0], "b"), ([2.0, 0, 0], "b"), ([9.0, 0, 0], "b")]
+    client.learn_batch(spec.name, [Example(x=x, label=label) for x, label in given])
+    near = client.neighbors(spec.name, np.array([1.75, 0, 0]))
+    assert (near.seq, near.label) == (4, "b")
+    assert [(each.example, each.label, each.distance) for each in near.neighbors] == [
+        (2, "b", 0.25),
+        (1, "b", 0.75),
+    ]
+    assert (near.neighbors[0].votes, near.neighbors[0].suspected) == ({"b": 1.0}, True)
+    hubs = client.hubs(spec.name)
+    assert (hubs.seq, hubs.k, hubs.examples, hubs.n_orphans) == (4, 2, 4, 1)
+    assert (hubs.hubs, hubs.n_hubs, hubs.alarm.raised) == ((), 0, False)
+    noise = client.window_noise(spec.name)
+    assert (noise.examples, noise.k, noise.pairs) == (4, 2, ())
+    (estimate,) = noise.estimates
+    assert (estimate.k_noise, estimate.labels, estimate.rho_0) == (2, ("a", "b"), 2 / 3)
+    with pytest.raises(ProtocolError, match="expected a Noise"):
+        client.noise(spec.name)
+    linear = fresh_spec()
+    client.create_model(linear)
+    with pytest.raises(InvalidError, match="labels of neighbours"):
+        client.neighbors(linear.name, X)
+    with pytest.raises(InvalidError, match="labels of neighbours"):
+        client.hubs(linear.name)
+    with pytest.raises(ProtocolError, match="expected a WindowNoise"):
+        client.window_noise(linear.name)
+
+
+async def test_what_neighbours_tell_the_asynchronous_client(
+    client: Client, service: Service
+) -> None:
+    """The same answers."""
+    spec = fresh_spec(learner={"kind": "rknn_auto"})
+    client.create_model(spec)
+    client.learn(spec.name, X, "c")
+    async with AsyncClient(service.url) as other:
+        assert await other.neighbors(spec.name, X) == client.neighbors(spec.name, X)
+        assert await other.hubs(spec.name) == client.hubs(spec.name)
+        noise = await other.window_noise(spec.name)
+    assert noise == client.window_noise(spec.name)
+    assert (noise.examples, noise.k, len(noise.estimates), len(noise.pairs)) == (1, None, 3, 12)
+
+
 def test_named_and_hashed_features(client: Client) -> None:
     """Features by name go as they are, and a wrong one is named by the error."""
     fields = (

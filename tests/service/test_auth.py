@@ -32,6 +32,8 @@ NEEDS: dict[str, Scope | None] = {
     "feedback_batch": Scope.FEEDBACK,
     "learn": Scope.FEEDBACK,
     "learn_batch": Scope.FEEDBACK,
+    "neighbors": Scope.PREDICT,
+    "get_hubs": None,
     "export_log": Scope.ADMIN,
     "import_model": Scope.ADMIN,
     "get_state": Scope.ADMIN,
@@ -135,6 +137,7 @@ async def test_a_tenant_never_sees_another(tenants: Tenants) -> None:
             "predict_batch": (_json(items=[{"x": [1, 2, 3]}]), JSON),
             "learn": (_json(x=[1, 2, 3], label="a"), JSON),
             "learn_batch": (_json(items=[{"x": [1, 2, 3], "label": "a"}]), JSON),
+            "neighbors": (_json(x=[1, 2, 3]), JSON),
             "change_labels": (_json(add=["z"]), JSON),
             "set_rates": (_json(rho_0=0.1, rho_1=0.1), JSON),
         }

@@ -1,0 +1,33 @@
+"""The log says once when an alarm goes on, and once when it goes off."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from learners.neighbors import KNN, HwKNN
+from service.alarms import Alarms
+
+
+def _replica(key: str, learner: Any) -> Any:
+    return SimpleNamespace(key=key, fold=SimpleNamespace(learner=learner))
+
+
+def test_each_turn_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Also of a model that was deleted while its alarm was on, and made anew under its name."""
+    alarms = Alarms()
+    one, other = HwKNN(1, 2), HwKNN(1, 2)
+    models = [_replica("t/one", one), _replica("t/other", other), _replica("t/plain", KNN(1, 2))]
+    told = []
+    for raised, held in ((True, True), (True, True), (False, True), (True, True), (True, False)):
+        one.hub_watch.raised = raised
+        alarms.tell(models if held else models[1:])
+        told.append([(r.__dict__["model"], r.__dict__["hub_alarm"]) for r in caplog.records])
+        caplog.clear()
+    one.hub_watch.raised = False
+    alarms.tell(models)
+    on, off = [("t/one", True)], [("t/one", False)]
+    assert told == [on, [], off, on, []]
+    assert not caplog.records
