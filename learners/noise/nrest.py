@@ -31,6 +31,8 @@ LARGEST = 6.0
 BINS = 50
 #: Instances that are scaled at a time.
 _BLOCK = 8192
+#: Spreads the bits of a number: 2**64 over the golden ratio.
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Trained(NamedTuple):
@@ -150,6 +152,7 @@ class NREst:
         feedback: IntArray,
         *,
         warm: Mapping[str, NDArray[np.float32]] | None = None,
+        numbers: IntArray | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         progress: Callable[[float, float], None] = lambda _done, _loss: None,
     ) -> Trained:
@@ -164,8 +167,11 @@ class NREst:
         feedback
             Shape (n,), int64, each 0 or 1.
         warm
-            Networks of an earlier block with the same d, K and number of folds. The blocks
-            should share no rounds: one that was trained on then is not held out now.
+            Networks of an earlier block with the same d, K and number of folds, to begin with.
+            Blocks that share rounds need `numbers`: one that was trained on is not held out.
+        numbers
+            What tells each round from all others, shape (n,), int64: it falls into the same fold
+            in every block. Left out, the folds are drawn anew.
         cancelled
             Asked every few steps; True ends the training.
         progress
@@ -179,6 +185,11 @@ class NREst:
             If `cancelled` said so.
         """
         _check_block(xs, labels, feedback, self.n_labels)
+        if numbers is not None and not (
+            numbers.dtype == np.int64 and numbers.shape == labels.shape
+        ):
+            what = f"an int64 array of shape {labels.shape}"
+            raise InputError(expected("numbers", what, (numbers.shape, numbers.dtype)))
         shown = np.bincount(labels, minlength=self.n_labels)
         found = refusals(labels, feedback)
         if found:
@@ -188,7 +199,9 @@ class NREst:
             )
             return Trained(refused, dict(warm or {}))
         with _threads(self.threads):
-            held_out, networks, ends = self._train(xs, labels, feedback, warm, cancelled, progress)
+            folds = self._folds(len(labels), numbers)
+            block = (xs, labels, feedback, folds)
+            held_out, networks, ends = self._train(*block, warm, cancelled, progress)
         reading, evidence = read(held_out, self.rule, beta_min=self.beta_min)
         found = doubts(evidence, beta_min=self.beta_min)
         if not all(end.epochs for end in ends):
@@ -206,33 +219,41 @@ class NREst:
         )
         return Trained(estimate, networks)
 
+    def _folds(self, n: int, numbers: IntArray | None) -> IntArray:
+        """Return the fold of each round: drawn, or by a hash of its number."""
+        if numbers is None:
+            order = np.random.default_rng(self.seed).permutation(n)
+            return (order % self.folds).astype(np.int64)
+        mixed = (numbers.astype(np.uint64) * _MIX) >> np.uint64(33)
+        return (mixed % np.uint64(self.folds)).astype(np.int64)
+
     def _train(
         self,
         xs: FloatArray,
         labels: IntArray,
         feedback: IntArray,
+        folds: IntArray,
         warm: Mapping[str, NDArray[np.float32]] | None,
         cancelled: Callable[[], bool],
         progress: Callable[[float, float], None],
     ) -> tuple[HeldOut, Arrays, list[Fold]]:
         """Train every fold and put the held-out predictions together."""
         begin_s = time.monotonic()
-        center, spread = _scaling(xs) if warm is None else _warm_scaling(warm, self.folds)
+        center, spread = _scaling(xs)
+        first = None if warm is None else _rescaled(warm, center, spread, self.folds)
         block = Tensors(
             torch.from_numpy(_scaled(xs, center, spread)).to(self.device),
             torch.from_numpy(labels).to(self.device),
             torch.from_numpy(feedback.astype(np.float32)).to(self.device),
         )
-        order = np.random.default_rng(self.seed).permutation(len(labels))
-        folds = (order % self.folds).astype(np.int64)
         scores = np.empty((len(labels), self.n_labels), dtype=np.float32)
         predicted = np.empty_like(scores)
         ends: list[Fold] = []
         for fold in range(self.folds):
             generator = torch.Generator().manual_seed(self.seed * self.folds + fold)
             network = Network(xs.shape[1], self.n_labels, generator, self.device)
-            if warm is not None:
-                network.load({name: values[fold] for name, values in _folded(warm)})
+            if first is not None:
+                network.load({name: values[fold] for name, values in first.items()})
 
             def tell(share: float, loss: float, fold: int = fold) -> None:
                 progress((fold + share) / self.folds, loss)
@@ -266,34 +287,43 @@ def _scaling(xs: FloatArray) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     return xs.mean(axis=0).astype(np.float32), spread.astype(np.float32)
 
 
-def _warm_scaling(
-    warm: Mapping[str, NDArray[np.float32]], folds: int
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the scaling that warm networks were trained with, if there are enough networks."""
-    for name in ("center", "spread", "hidden_1"):
+def _rescaled(
+    warm: Mapping[str, NDArray[np.float32]],
+    center: NDArray[np.float32],
+    spread: NDArray[np.float32],
+    folds: int,
+) -> Arrays:
+    """Return warm networks that take instances scaled anew for what they were trained on.
+
+    A feature that has moved or spread beyond what scaling lets through is met halfway.
+    """
+    for name in ("center", "spread", "hidden_1", "bias_1"):
         if name not in warm:
             raise InputError(expected("warm", f"an array {name!r}", sorted(warm)))
-    if len(warm["hidden_1"]) != folds:
-        what = f"networks of {folds} folds"
-        raise InputError(expected("warm", what, len(warm["hidden_1"])))
-    return warm["center"], warm["spread"]
+    for name in ("center", "spread"):
+        if warm[name].shape != center.shape:
+            raise InputError(expected(f"warm[{name!r}]", f"shape {center.shape}", warm[name].shape))
+    hidden = warm["hidden_1"]
+    if hidden.ndim != 3 or hidden.shape[:2] != (folds, len(center)):
+        what = f"networks of {folds} folds and {len(center)} features"
+        raise InputError(expected("warm['hidden_1']", what, hidden.shape))
+    wider = (spread / warm["spread"]).clip(1.0 / LARGEST, LARGEST)
+    moved = ((center - warm["center"]) / warm["spread"]).clip(-LARGEST, LARGEST)
+    networks = {name: each for name, each in warm.items() if name not in ("center", "spread")}
+    networks["hidden_1"] = hidden * wider[:, np.newaxis]
+    networks["bias_1"] = warm["bias_1"] + (hidden * moved[:, np.newaxis]).sum(axis=1)
+    return networks
 
 
 def _scaled(
     xs: FloatArray, center: NDArray[np.float32], spread: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Return standardised float32 instances, block by block to save memory."""
-    if center.shape != (xs.shape[1],) or spread.shape != center.shape:
-        raise InputError(expected("warm['center']", f"shape ({xs.shape[1]},)", center.shape))
     result = np.empty(xs.shape, dtype=np.float32)
     for begin in range(0, len(xs), _BLOCK):
         some = slice(begin, begin + _BLOCK)
         result[some] = ((xs[some] - center) / spread).clip(-LARGEST, LARGEST)
     return result
-
-
-def _folded(warm: Mapping[str, NDArray[np.float32]]) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    return ((name, values) for name, values in warm.items() if name not in ("center", "spread"))
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from learners.noise.drift import ALARM, LEAST_BITS, TOLERANCE
 def bits_of(shares: list[float], each: int, seed: int) -> list[int]:
     """Return bits whose share of ones changes after every `each`."""
     rng = np.random.default_rng(seed)
-    return (rng.random(each * len(shares)) < np.repeat(shares, each)).astype(int).tolist()
+    ones = rng.random(each * len(shares)) < np.repeat(shares, each)
+    return [int(one) for one in ones]
 
 
 def alarms(detector: ClickDrift, bits: list[int]) -> list[int]:
@@ -29,7 +30,7 @@ def alarms(detector: ClickDrift, bits: list[int]) -> list[int]:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.integers(0, 2**32))
 def test_the_alarms_are_rivers(shares: list[float], seed: int) -> None:
     """River's Page-Hinkley without forgetting raises the same alarms, several in a row."""
-    river = PageHinkley(min_instances=LEAST_BITS, delta=TOLERANCE, threshold=ALARM, alpha=1.0)
+    river: Any = PageHinkley(min_instances=LEAST_BITS, delta=TOLERANCE, threshold=ALARM, alpha=1.0)
     bits = bits_of(shares, 1500, seed)
     theirs = []
     for place, bit in enumerate(bits):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from learners import RCINE, InputError, Outcome, ParameterError
 from learners.noise.estimate import CancelledError
 from learners.noise.held_out import RULES
 from learners.noise.nrest import NREst, Trained
+from learners.noise.nrest_network import Arrays
 
 Block = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -135,6 +137,39 @@ def test_warm_start_is_shorter(trained: Trained) -> None:
     assert warm.reading.rho_1 == pytest.approx(0.2, abs=0.03)
 
 
+def test_warm_networks_say_of_an_instance_what_they_said(block: Block, trained: Trained) -> None:
+    """Instances are scaled anew for each block: the first layer makes up for it."""
+    xs, labels, feedback = block
+    some = xs[:, 0] > np.median(xs[:, 0])
+    untrained = NREst(4, time_limit_s=0.0).estimate(
+        xs[some] * 1.5, labels[some], feedback[some], warm=trained.networks
+    )
+    before, after = trained.networks, untrained.networks
+    assert np.abs(before["center"] - after["center"]).max() > 0.5
+
+    def first_layer(networks: Arrays) -> np.ndarray:
+        scaled = (xs - networks["center"]) / networks["spread"]
+        return scaled @ networks["hidden_1"] + networks["bias_1"][:, np.newaxis]
+
+    assert first_layer(after) == pytest.approx(first_layer(before), abs=1e-4)
+
+
+def test_a_round_stays_in_its_fold(block: Block) -> None:
+    """Blocks that overlap: a warm network must not predict what it was trained on."""
+    xs, labels, feedback = block
+    estimator = NREst(4, most_epochs=1)
+    numbers = np.arange(len(labels), dtype=np.int64) * 7 + 3
+    folds = estimator._folds(len(labels), numbers)
+    later = NREst(4, seed=5)._folds(1000, numbers[-1000:])
+    assert (folds[-1000:] == later).all()
+    assert np.bincount(folds).min() > 0.3 * len(labels)
+    estimator.estimate(xs, labels, feedback, numbers=numbers)
+    floats: Any = numbers.astype(np.float64)
+    for wrong in (numbers[1:], floats):
+        with pytest.raises(InputError, match="numbers"):
+            estimator.estimate(xs, labels, feedback, numbers=wrong)
+
+
 def test_warm_start_of_another_shape_is_refused(block: Block, trained: Trained) -> None:
     """Networks of other labels, features or folds are refused by name, not bent to fit."""
     xs, labels, feedback = block
@@ -142,7 +177,7 @@ def test_warm_start_of_another_shape_is_refused(block: Block, trained: Trained) 
         NREst(5).estimate(xs, labels, feedback, warm=trained.networks)
     with pytest.raises(InputError, match=r"warm\['center'\]"):
         NREst(4).estimate(xs[:, :3].copy(), labels, feedback, warm=trained.networks)
-    with pytest.raises(InputError, match="folds"):
+    with pytest.raises(InputError, match="4 folds"):
         NREst(4, folds=4).estimate(xs, labels, feedback, warm=trained.networks)
     with pytest.raises(InputError, match="center"):
         NREst(4).estimate(xs, labels, feedback, warm={})
