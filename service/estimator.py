@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import subprocess
 import sys
 
 from service.errors import ServiceError
@@ -20,6 +21,8 @@ log = logging.getLogger("misclick.estimator")
 LOOK_S = 1.0
 #: A trainer that has not ended by itself so long after its time limit is killed.
 GRACE_S = LEASE_MS / 1000 + 15.0
+#: How often a trainer is looked at, whether it has ended.
+POLL_S = 0.05
 #: How long a trainer gets to end when the worker is stopped.
 STOP_S = 2.0
 
@@ -65,20 +68,10 @@ class Estimator:
 
     async def _train(self, replica: Replica, claim: Claim) -> None:
         settings = self._host.settings
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "service.trainer",
-            replica.key,
-            replica.address.uid,
-            claim.token,
-            str(claim.number),
-            stdin=asyncio.subprocess.DEVNULL,
-            env=trainer_environment(settings),
-        )
+        process = start_trainer(settings, replica, claim)
         try:
             async with asyncio.timeout(settings.estimate_timeout_s + GRACE_S):
-                status = await process.wait()
+                status = await _ended(process)
             if status not in (0, CLAIM_LOST):
                 log.warning("a trainer failed", extra={"model": replica.key, "status": status})
         except TimeoutError:
@@ -87,15 +80,37 @@ class Estimator:
             await _end(process)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        process.terminate()
-        try:
-            async with asyncio.timeout(STOP_S):
-                await process.wait()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+def start_trainer(settings: Settings, replica: Replica, claim: Claim) -> subprocess.Popen[bytes]:
+    """Start the process that makes a claimed estimate."""
+    # Not asyncio's: on uvloop a child is handed down the listening socket, and then nobody can
+    # listen there as long as a trainer outlives its worker.
+    about = (replica.key, replica.address.uid, claim.token, str(claim.number))
+    return subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-m", "service.trainer", *about],
+        stdin=subprocess.DEVNULL,
+        env=trainer_environment(settings),
+    )
+
+
+async def _ended(process: subprocess.Popen[bytes]) -> int:
+    while (status := process.poll()) is None:  # noqa: ASYNC110 - nobody tells of its end
+        await asyncio.sleep(POLL_S)
+    return status
+
+
+async def _end(process: subprocess.Popen[bytes]) -> None:
+    """Stop a trainer, if need be at once: whoever cancels does not wait for long."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        async with asyncio.timeout(STOP_S):
+            await _ended(process)
+    except TimeoutError:
+        log.warning("a trainer had to be killed")
+    finally:
+        process.kill()
+        process.wait()
 
 
 def trainer_environment(settings: Settings) -> dict[str, str]:

@@ -14,7 +14,8 @@ import os
 import sys
 import threading
 import time
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -22,8 +23,8 @@ from numpy.typing import NDArray
 
 from learners.noise.estimate import CancelledError, NoiseEstimate
 from learners.noise.verdict import refusals
-from service.errors import ServiceError
-from service.estimates import CLAIM_LOST, Estimates
+from service.errors import ServiceError, Unavailable
+from service.estimates import CLAIM_LOST, LEASE_MS, Estimates
 from service.events import Decision, Entry, Rates, RatesByLabel, unpack_body
 from service.ids import NonceSource
 from service.logs import configure
@@ -33,6 +34,8 @@ from service.store import Address, ModelGone, Store, connect
 from service.wire import Estimate, LabelRates
 
 log = logging.getLogger("misclick.trainer")
+
+Result = TypeVar("Result")
 
 #: Every other process on the machine comes first.
 NICENESS = 10
@@ -80,27 +83,41 @@ def main() -> int:
 async def _run(settings: Settings, claimed: Claimed) -> int:
     begin_s = time.monotonic()
     store = Store(connect(settings.store_url(), settings.redis_timeout_s))
-    meta = await store.meta(claimed.key)
+    meta = await _patiently(lambda: store.meta(claimed.key))
     address = Address.of(claimed.key, claimed.uid, meta.spec)
     estimates = Estimates(store, address)
     labels = [name for name, _ in msgspec.json.decode(meta.labels, type=list[tuple[str, bool]])]
     lost, progress = threading.Event(), _Progress()
     keeping = asyncio.create_task(_keep(estimates, claimed.token, progress, lost))
     try:
-        block = await read_block(store, address, meta.spec)
+        block = await _patiently(lambda: read_block(store, address, meta.spec))
         found = await asyncio.to_thread(
             estimate, block, len(labels), claimed.number, settings, progress, lost
         )
+        if found is None:
+            log.info("the claim was lost", extra={"model": claimed.key})
+            return CLAIM_LOST
+        took_s = time.monotonic() - begin_s
+        result = result_of(found, claimed.number, labels, len(block.labels), took_s)
+        end = (claimed.token, NonceSource().next(), record_of(result), result)
+        # Said twice, because an answer got lost, it ends nothing twice.
+        stored = await _patiently(lambda: estimates.finish(*end))
     finally:
         keeping.cancel()
-    if found is None:
-        log.info("the claim was lost", extra={"model": claimed.key})
-        return CLAIM_LOST
-    took_s = time.monotonic() - begin_s
-    result = result_of(found, claimed.number, labels, len(block.labels), took_s)
-    stored = await estimates.finish(claimed.token, NonceSource().next(), record_of(result), result)
     await store.close()
     return 0 if stored else CLAIM_LOST
+
+
+async def _patiently(call: Callable[[], Awaitable[Result]]) -> Result:
+    """Call, again and again while the store is away, as long as a claim outlives that."""
+    end_s = time.monotonic() + LEASE_MS / 1000
+    while True:
+        try:
+            return await call()
+        except Unavailable:
+            if time.monotonic() > end_s:
+                raise
+            await asyncio.sleep(RENEW_S)
 
 
 class _Progress:
