@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -25,6 +25,9 @@ MAGIC = b"MCS1"
 DTYPES = frozenset({"<f8", "<f4", "<i8", "<i4", "<i2", "<u8", "<u4", "<u2", "|u1", "|i1", "|b1"})
 
 
+#: Arrays longer than this are cut at its multiples, so that what changed little is stored anew
+#: in a few parts: 256 rows of a window of 64 features each.
+PART_BYTES = 65_536
 #: Longest header that is read: some 50 arrays, and the names of 1,024 labels.
 MAX_HEADER_BYTES = 4 * 1024 * 1024
 
@@ -42,8 +45,20 @@ def encode_state(state: Mapping[str, StateValue]) -> bytes:
     >>> decode_state(blob)["w"]
     array([0., 1., 2.])
     """
+    return b"".join(encode_parts(state))
+
+
+def encode_parts(state: Mapping[str, StateValue]) -> list[bytes]:
+    """Return `encode_state` in parts: a long array's places are in the same part each time.
+
+    Examples
+    --------
+    >>> state = {"n": 9, "ring": np.zeros((1000, 64), np.float32)}
+    >>> [len(part) for part in encode_parts(state)]
+    [73, 65536, 65536, 65536, 59392]
+    """
     header: dict[str, Any] = {}
-    chunks: list[bytes] = []
+    arrays: list[bytes] = []
     for name in sorted(state):
         value = state[name]
         if isinstance(value, np.ndarray):
@@ -52,11 +67,27 @@ def encode_state(state: Mapping[str, StateValue]) -> bytes:
             if array.dtype.str not in DTYPES:
                 raise CodecError(f"{name}: an array of {array.dtype} cannot be stored")
             header[name] = {"dtype": array.dtype.str, "shape": list(value.shape)}
-            chunks.append(array.tobytes())
+            arrays.append(array.tobytes())
         else:
             header[name] = {"value": value}
     text = msgspec.json.encode(header)
-    return b"".join([MAGIC, len(text).to_bytes(4, "little"), text, *chunks])
+    return list(_parts([MAGIC + len(text).to_bytes(4, "little") + text, *arrays]))
+
+
+def _parts(pieces: list[bytes]) -> Iterator[bytes]:
+    """Cut what is long; join what is short with what is short beside it."""
+    short: list[bytes] = []
+    for piece in pieces:
+        if len(piece) <= PART_BYTES:
+            short.append(piece)
+            continue
+        if short:
+            yield b"".join(short)
+            short = []
+        for start in range(0, len(piece), PART_BYTES):
+            yield piece[start : start + PART_BYTES]
+    if short:
+        yield b"".join(short)
 
 
 def decode_state(blob: bytes) -> State:
@@ -107,9 +138,12 @@ def _dtype_and_shape(
     return np.dtype(entry["dtype"]), shape
 
 
-def state_digest(blob: bytes) -> str:
-    """Return the SHA-256 of an encoded state, in hex."""
-    return sha256(blob).hexdigest()
+def state_digest(*parts: bytes) -> str:
+    """Return the SHA-256 of an encoded state, whole or in parts, in hex."""
+    digest = sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def state_to_npz(state: Mapping[str, StateValue]) -> bytes:

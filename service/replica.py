@@ -7,7 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from service.codec import CodecError, encode_state, state_digest
+from learners.base import State
+from service.codec import CodecError, encode_parts, state_digest
 from service.commit import GroupCommit
 from service.errors import Conflict, LogBroken, NotFound, Unavailable
 from service.events import Decision, Entry, Example, pack_decision, pack_example, unpack_decision
@@ -311,14 +312,14 @@ class Replica:
         if fold.seq <= self.snapshot_seq:
             return
         seq, chain, state = fold.seq, fold.chain, fold.state()
-        blob = await asyncio.to_thread(encode_state, state)
-        snapshot = Snapshot(seq, chain, state_digest(blob), blob)
+        snapshot = await asyncio.to_thread(_snapshot, seq, chain, state)
         try:
-            await self._store.save_snapshot(self.address, snapshot)
+            saved = await self._store.save_snapshot(self.address, snapshot)
         except LogBroken:
             await self.catch_up()
             return
-        self.snapshot_seq = snapshot.seq
+        if saved:
+            self.snapshot_seq = snapshot.seq
 
 
 async def _follow(fold: Fold, entries: Sequence[Entry]) -> None:
@@ -332,7 +333,12 @@ async def _follow(fold: Fold, entries: Sequence[Entry]) -> None:
             end_s = time.perf_counter() + TURN_S
 
 
+def _snapshot(seq: int, chain: str, state: State) -> Snapshot:
+    parts = encode_parts(state)
+    return Snapshot(seq, chain, state_digest(*parts), parts)
+
+
 def _restore(fold: Fold, snapshot: Snapshot) -> None:
-    if state_digest(snapshot.blob) != snapshot.digest:
+    if state_digest(*snapshot.parts) != snapshot.digest:
         raise CodecError("the snapshot is damaged")
-    fold.restore(snapshot.blob, snapshot.seq, snapshot.chain)
+    fold.restore(b"".join(snapshot.parts), snapshot.seq, snapshot.chain)

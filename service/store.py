@@ -11,7 +11,8 @@ cluster.
 | `mc:{m}:due` | sorted set | nonce -> deadline in ms |
 | `mc:{m}:done:<uid>:<bucket>` | hash with TTL | nonce -> outcome, seq, head of the record |
 | `mc:{m}:log` | stream | `<seq>-0` -> body, chain |
-| `mc:{m}:snap`, `:snap1` | hash | seq, chain, digest, state |
+| `mc:{m}:snap`, `:snap1` | hash | seq, chain, digest, names of the state's parts |
+| `mc:{m}:parts` | hash | name, which is its SHA-256 -> part of a state |
 | `mc:{m}:estimate` | hash | the estimate of noise rates that is asked for or being made |
 | `mc:{m}:estimates` | list | results of estimates, newest first |
 | `mc:models` | set | every `tenant/name` |
@@ -20,10 +21,12 @@ cluster.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from hashlib import sha256
+from typing import Any, NamedTuple, TypeVar, cast
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -37,13 +40,18 @@ from service.ids import SECRET_BYTES
 from service.scripts import Script
 from service.spec import ModelSpec
 
-FORMAT = "1"
+FORMAT = "2"
 #: Tombstone buckets are this wide at least: a retry a minute later still gets its answer.
 MIN_BUCKET_MS = 60_000
 #: Entries that one read takes: a few milliseconds of folding.
 READ_ENTRIES = 512
+#: Parts of a state that one call stores or reads, 2 MiB at most: a few milliseconds of Redis.
+CALL_PARTS = 32
+_NAME_BYTES = 32
 #: Decisions that one expiry sweep ends at once.
 EXPIRE_BATCH = 100
+
+Item = TypeVar("Item")
 
 MODELS_KEY = "mc:models"
 SECRET_KEY = "mc:secret"  # noqa: S105 - the name of a key, not a secret
@@ -125,12 +133,12 @@ class Verdict(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A stored state."""
+    """A stored state: joined, `parts` are its canonical bytes, and `digest` is theirs."""
 
     seq: int
     chain: str
     digest: str
-    blob: bytes
+    parts: list[bytes]
 
 
 def part_key(key: str, name: str) -> str:
@@ -174,7 +182,8 @@ class Store:
     ) -> None:
         """Make an imported model visible, with the state that its events lead to."""
         keys = [part_key(key, "meta"), part_key(key, "snap")]
-        await self.run(scripts.FINISH, keys, [token, uid, labels, *snapshot])
+        names = await self._put_parts(key, ("importing", token), snapshot.parts)
+        await self.run(scripts.FINISH, keys, [token, uid, labels, *snapshot[:3], names])
 
     async def abandon_import(self, key: str, token: str) -> None:
         """Remove what an import that failed has left."""
@@ -351,15 +360,33 @@ class Store:
         for name in ("snap", "snap1"):
             raw = await self.guard(self.client.hgetall(address.part(name)))
             if raw:
-                found.append(
-                    Snapshot(
-                        int(raw[b"seq"]),
-                        raw[b"chain"].decode(),
-                        raw[b"digest"].decode(),
-                        raw[b"blob"],
-                    )
-                )
+                parts = await self._parts(address, raw[b"parts"])
+                told = (int(raw[b"seq"]), raw[b"chain"].decode(), raw[b"digest"].decode())
+                found.append(Snapshot(*told, parts))
         return found
+
+    async def _parts(self, address: Address, names: bytes) -> list[bytes]:
+        """Return the parts with these names; what is lacking is left out."""
+        parts: list[bytes | None] = []
+        for some in _batches(_split_names(names)):
+            parts += await self.guard(self.client.hmget(address.part("parts"), some))
+        return [part for part in parts if part is not None]
+
+    async def _put_parts(self, key: str, guard: tuple[str, str], parts: list[bytes]) -> bytes:
+        """Store those parts that are not there yet, and return the names of all.
+
+        A snapshot has to name them next: another one that comes before it removes them again.
+        """
+        names = await asyncio.to_thread(lambda: [sha256(part).digest() for part in parts])
+        there = set(await self.guard(self.client.hkeys(part_key(key, "parts"))))
+        keys = [part_key(key, "meta"), part_key(key, "parts")]
+        lacking = [
+            pair for pair in dict(zip(names, parts, strict=True)).items() if pair[0] not in there
+        ]
+        for some in _batches(lacking):
+            flat = [value for pair in some for value in pair]
+            await self.run(scripts.PUT_PARTS, keys, [*guard, *flat])
+        return b"".join(names)
 
     async def snapshot_seq(self, key: str) -> int:
         """Return the seq of the newest snapshot, 0 without one."""
@@ -371,9 +398,13 @@ class Store:
         return (raw or b"").decode(), int(seq or 0)
 
     async def save_snapshot(self, address: Address, snapshot: Snapshot) -> bool:
-        """Store a snapshot; False if a newer one is there; LogBroken if it is of another log."""
-        keys = [address.part(name) for name in ("meta", "snap", "snap1", "log")]
-        argv = [address.uid, *snapshot, address.log_keep]
+        """Store a snapshot; LogBroken if it is of another log.
+
+        False if a newer one is there, or one that came in between removed parts of this one.
+        """
+        names = await self._put_parts(address.key, ("uid", address.uid), snapshot.parts)
+        keys = [address.part(name) for name in ("meta", "snap", "snap1", "log", "parts")]
+        argv = [address.uid, *snapshot[:3], names, address.log_keep]
         reply = await self.run(scripts.SNAP, keys, argv)
         if reply[0] == b"foreign":
             raise LogBroken(f"the log at event {snapshot.seq} is not the one that was folded")
@@ -404,7 +435,15 @@ class Store:
             raise Unavailable(f"Redis does not answer: {type(error).__name__}") from error
 
 
-PARTS = ("meta", "pending", "due", "log", "snap", "snap1", "estimate", "estimates")
+PARTS = ("meta", "pending", "due", "log", "snap", "snap1", "parts", "estimate", "estimates")
+
+
+def _batches(items: Sequence[Item]) -> list[Sequence[Item]]:
+    return [items[start : start + CALL_PARTS] for start in range(0, len(items), CALL_PARTS)]
+
+
+def _split_names(names: bytes) -> list[bytes]:
+    return [names[at : at + _NAME_BYTES] for at in range(0, len(names), _NAME_BYTES)]
 
 
 def _log_keys(address: Address) -> list[str]:

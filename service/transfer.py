@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from pydantic import ValidationError
 
-from service.codec import CodecError, state_digest
+from service.codec import CodecError, encode_parts, state_digest
 from service.complaints import of_msgspec, of_pydantic
 from service.errors import Conflict, Invalid, LogBroken, shorten
 from service.events import (
@@ -144,7 +144,9 @@ def _header(
 ) -> bytes:
     kept = None
     if snapshot is not None:
-        state = base64.b64encode(snapshot.blob).decode()
+        if state_digest(*snapshot.parts) != snapshot.digest:
+            raise Conflict("the snapshot was replaced while it was exported: try again")
+        state = base64.b64encode(b"".join(snapshot.parts)).decode()
         kept = SnapshotLine(snapshot.seq, snapshot.chain, state)
     header = Header(FORMAT, spec.to_dict(), uid, labels, counters, kept)
     return msgspec.json.encode(header) + b"\n"
@@ -191,8 +193,8 @@ async def import_model(store: Store, key: str, name: str, chunks: AsyncIterator[
         await store.import_entries(key, token, batch)
         if fold.labels != header.labels:
             raise Invalid.of("labels", "the labels that the events lead to", header.labels)
-        blob = fold.encode()
-        whole = Snapshot(fold.seq, fold.chain, state_digest(blob), blob)
+        parts = encode_parts(fold.state())
+        whole = Snapshot(fold.seq, fold.chain, state_digest(*parts), parts)
         await store.finish_import(key, token, header.uid, active_labels_text(fold), whole)
     except BaseException:
         await store.abandon_import(key, token)

@@ -2,8 +2,9 @@
 -- Store a snapshot if it is newer than the stored one and lies on this log's chain; keep the
 -- one before; trim what neither recovery nor the model's keep needs. Trimming frees memory, so
 -- it may run above maxmemory; without it nothing would be freed there any more.
--- KEYS: meta, snap, snap1, log   ARGV: uid, seq, chain, digest, blob, keep
-local meta, snap, snap1, log = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- Parts of states that neither of the two names go.
+-- KEYS: meta, snap, snap1, log, parts   ARGV: uid, seq, chain, digest, names, keep
+local meta, snap, snap1, log, parts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain')
 if head[1] ~= ARGV[1] then return {'gone'} end
 local seq = tonumber(ARGV[2])
@@ -17,8 +18,19 @@ else
   local entry = redis.call('XRANGE', log, id, id)[1]
   if not entry or entry[2][4] ~= ARGV[3] then return {'foreign'} end
 end
+local named = {}
+for at = 1, #ARGV[5], 32 do
+  local name = string.sub(ARGV[5], at, at + 31)
+  if redis.call('HEXISTS', parts, name) == 0 then return {'lacking'} end
+  named[name] = true
+end
 if newest > 0 then redis.call('RENAME', snap, snap1) end
-redis.call('HSET', snap, 'seq', ARGV[2], 'chain', ARGV[3], 'digest', ARGV[4], 'blob', ARGV[5])
+redis.call('HSET', snap, 'seq', ARGV[2], 'chain', ARGV[3], 'digest', ARGV[4], 'parts', ARGV[5])
+local before = redis.call('HGET', snap1, 'parts') or ''
+for at = 1, #before, 32 do named[string.sub(before, at, at + 31)] = true end
+for _, name in ipairs(redis.call('HKEYS', parts)) do
+  if not named[name] then redis.call('HDEL', parts, name) end
+end
 -- Everything after the previous snapshot stays: it must still be usable if this one is lost.
 local oldest = math.min(newest, tonumber(head[2]) - tonumber(ARGV[6])) + 1
 if oldest > 1 then redis.call('XTRIM', log, 'MINID', '=', string.format('%.0f-0', oldest)) end

@@ -279,7 +279,7 @@ HUGE: dict[str, tuple[str, dict[str, str], bytes, int]] = {
     "labels of a header": (
         "import",
         NDJSON,
-        b'{"format":"1","labels":['
+        b'{"format":"2","labels":['
         + b'"a",' * (MANY_MB // 4)
         + b'"a"],"uid":"a","counters":{},"spec":{}}',
         422,
@@ -287,7 +287,7 @@ HUGE: dict[str, tuple[str, dict[str, str], bytes, int]] = {
     "spec of a header": (
         "import",
         NDJSON,
-        b'{"format":"1","labels":["a"],"uid":"a","counters":{},"spec":{"x":['
+        b'{"format":"2","labels":["a"],"uid":"a","counters":{},"spec":{"x":['
         + b"{}," * (MANY_MB // 3)
         + b"1]}}",
         422,
@@ -295,7 +295,7 @@ HUGE: dict[str, tuple[str, dict[str, str], bytes, int]] = {
     "a second line": (
         "import",
         NDJSON,
-        b'{"format":"1","labels":["a"],"uid":"a","counters":{},"spec":{"learner":{"kind":"banditron"},'
+        b'{"format":"2","labels":["a"],"uid":"a","counters":{},"spec":{"learner":{"kind":"banditron"},'
         b'"labels":["a"],"features":{"type":"dense","size":1}}}\n{"x":[' + b"1," * (MANY_MB // 2),
         422,
     ),

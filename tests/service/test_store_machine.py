@@ -27,6 +27,11 @@ DECISIONS = st.integers(0, 6)
 EXAMPLES = st.integers(100, 103)
 
 
+def _parts(seq: int) -> list[bytes]:
+    """Return the parts of some state after event `seq`: one its own, one of several, one twice."""
+    return [b"own %d" % seq, b"shared %d" % (seq // 3), b"always", b"always"]
+
+
 class StoreMachine(RuleBasedStateMachine):
     """Calls the store, and says beforehand what it has to answer."""
 
@@ -173,11 +178,13 @@ class StoreMachine(RuleBasedStateMachine):
             return
         newest = self.snapshots[-1] if self.snapshots else 0
         stored = self.run(
-            self.store.save_snapshot(self.address, Snapshot(seq, entry.chain, "", b"s%d" % seq))
+            self.store.save_snapshot(self.address, Snapshot(seq, entry.chain, "", _parts(seq)))
         )
         assert stored == (seq > newest)
         if stored:
             self.snapshots.append(seq)
+            kept = self.run(raw_client(self.store).hvals(self.address.part("parts")))
+            assert set(kept) == {part for s in self.snapshots[-2:] for part in _parts(s)}
 
     @rule()
     def wait(self) -> None:
@@ -225,6 +232,7 @@ class StoreMachine(RuleBasedStateMachine):
         """Find the newest snapshot and the one before."""
         stored = self.run(self.store.snapshots(self.address))
         assert [s.seq for s in stored] == self.snapshots[:-3:-1]
+        assert [s.parts for s in stored] == [_parts(s.seq) for s in stored]
 
 
 def test_the_store_is_the_model(store_url: str) -> None:

@@ -38,7 +38,7 @@ async def snapshot_at(store: Store, address: Address, seq: int) -> bool:
     """Store some state as the one after event `seq`."""
     _, _, entries = await store.read(address, seq - 1)
     return await store.save_snapshot(
-        address, Snapshot(seq, entries[0].chain, f"digest{seq}", b"state%d" % seq)
+        address, Snapshot(seq, entries[0].chain, f"digest{seq}", [b"state", b"%d" % seq])
     )
 
 
@@ -63,15 +63,15 @@ async def test_snapshots_only_go_forward(store_url: str) -> None:
         assert await snapshot_at(store, address, 9)
         assert not await snapshot_at(store, address, 6)
         assert not await snapshot_at(store, address, 9)
-        assert [(s.seq, s.blob) for s in await store.snapshots(address)] == [
-            (9, b"state9"),
-            (4, b"state4"),
+        assert [(s.seq, s.parts) for s in await store.snapshots(address)] == [
+            (9, [b"state", b"9"]),
+            (4, [b"state", b"4"]),
         ]
         assert await store.snapshot_seq(address.key) == 9
         await learn(store, address, 10, 2)
         for seq in (10, 11, 12):
             with pytest.raises(LogBroken):
-                await store.save_snapshot(address, Snapshot(seq, "0" * 16, "", b""))
+                await store.save_snapshot(address, Snapshot(seq, "0" * 16, "", []))
         assert await store.snapshot_seq(address.key) == 9
 
 
@@ -118,7 +118,7 @@ async def test_another_incarnation_is_gone(store_url: str) -> None:
             store.expire_due(stranger),
             store.append(stranger, "r", nonce(1), b"{}", ("rates", "", "x")),
             store.read(stranger, 0),
-            store.save_snapshot(stranger, Snapshot(1, "", "", b"")),
+            store.save_snapshot(stranger, Snapshot(1, "", "", [])),
         ]
         for call in calls:
             with pytest.raises(ModelGone):
@@ -164,12 +164,12 @@ async def test_an_import_appears_whole(store_url: str) -> None:
         await learn(store, source, 1, 5)
         entries = await whole_log(store, source)
         key, spec = f"{source.key}x", (await store.meta(source.key)).spec
-        fields = {"importing": "t1", "format": "1", "seq": "0", "chain": "", "labels": "[]"}
+        fields = {"importing": "t1", "format": "2", "seq": "0", "chain": "", "labels": "[]"}
         assert await store.create(key, spec, fields) is None
         await store.import_entries(key, "t1", entries[:3])
         with pytest.raises(NotFound):
             await store.meta(key)
-        last = Snapshot(5, entries[-1].chain, "digest", b"state")
+        last = Snapshot(5, entries[-1].chain, "digest", [b"state"])
         for call in (
             store.import_entries(key, "t2", entries[3:]),
             store.finish_import(key, "t2", source.uid, "[]", last),

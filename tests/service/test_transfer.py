@@ -272,8 +272,8 @@ async def _state_blob(path: str, client: httpx.AsyncClient) -> bytes:
         b"\n\n",
         b"\xff",
         b"[" * 100_000,
-        b'{"format":"1","spec":{"a":"\xff"},"uid":"a","labels":[],"counters":{}}',
-        b'{"format":"1","spec":{"a":' + b"[" * 50_000 + b'},"uid":"a","labels":[],"counters":{}}',
+        b'{"format":"2","spec":{"a":"\xff"},"uid":"a","labels":[],"counters":{}}',
+        b'{"format":"2","spec":{"a":' + b"[" * 50_000 + b'},"uid":"a","labels":[],"counters":{}}',
     ],
     ids=["empty", "blank", "bytes", "deep", "utf-8", "deep spec"],
 )

@@ -113,12 +113,26 @@ class Stored:
         self.events = [unpack_body(entry.body) for entry in self.entries]
 
 
+#: In one step: a newer snapshot may take parts away.
+_READ_SNAPSHOT = """
+local seq, chain, names = unpack(redis.call('HMGET', KEYS[1], 'seq', 'chain', 'parts'))
+if not seq then return {} end
+local parts = {}
+for at = 1, #names, 32 do
+  parts[#parts + 1] = redis.call('HGET', KEYS[2], string.sub(names, at, at + 31))
+end
+return {seq, chain, parts}
+"""
+
+
 def read_snapshot(client: redis.Redis, name: str, part: str) -> Seen | None:
     """Return a stored snapshot of a model."""
-    raw = cast(dict[bytes, bytes], client.hgetall(f"mc:{{default/{name}}}:{part}"))
-    if not raw:
+    key = f"mc:{{default/{name}}}"
+    found = cast(list[Any], client.eval(_READ_SNAPSHOT, 2, f"{key}:{part}", f"{key}:parts"))
+    if not found:
         return None
-    return Seen(name, int(raw[b"seq"]), raw[b"chain"].decode(), raw[b"blob"])
+    seq, chain, parts = found
+    return Seen(name, int(seq), chain.decode(), b"".join(parts))
 
 
 def check_all(

@@ -230,7 +230,7 @@ def test_damaged_snapshots(worker: Worker, store: StoreServer, client: Any) -> N
     rounds.play(4)
     for part in ("snap", "snap1"):
         key = f"mc:{{default/{rounds.name}}}:{part}"
-        client.hset(key, mapping={"seq": 3, "chain": "0" * 16, "digest": "?", "blob": "?"})
+        client.hset(key, mapping={"seq": 3, "chain": "0" * 16, "digest": "?", "parts": "?"})
     restart(worker)
     rounds.play(2)
     drop_snapshots(client, rounds)

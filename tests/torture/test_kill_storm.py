@@ -101,12 +101,12 @@ def wrong_propensity(client: Any, rounds: Rounds) -> None:
 
 def wrong_snapshot(client: Any, rounds: Rounds) -> None:
     """Store a snapshot with one bit changed."""
-    seen = read_snapshot(client, rounds.name, "snap")
-    while seen is None:
-        seen = read_snapshot(client, rounds.name, "snap")
-    blob = bytearray(seen.blob)
-    blob[-1] ^= 1
-    client.hset(part(rounds, "snap"), "blob", bytes(blob))
+    while read_snapshot(client, rounds.name, "snap") is None:
+        pass
+    names = client.hget(part(rounds, "snap"), "parts")
+    changed = bytearray(client.hget(part(rounds, "parts"), names[-32:]))
+    changed[-1] ^= 1
+    client.hset(part(rounds, "parts"), names[-32:], bytes(changed))
 
 
 @pytest.mark.parametrize(

@@ -9,5 +9,5 @@ def test_no_script_is_half_applied() -> None:
     """Cut within every script's transaction, the store comes back with the state before it."""
     result = run()
     assert result.wrong == []
-    assert result.scripts == 15
+    assert result.scripts == 17
     assert result.cuts > CUTS * result.scripts

@@ -53,6 +53,10 @@ class Step(NamedTuple):
     state: dict[str, Any]
 
 
+#: What is stored as a state: steps have one script each, so its parts are put before it.
+STATE = [b"state" * 20, b"more"]
+
+
 class Result(NamedTuple):
     """How often the store was started on a cut file, and where it came back wrong."""
 
@@ -89,10 +93,12 @@ class Play:
             ("expire", lambda: self._store.expire_due(self._address)),
             ("learn", self._learn),
             ("append", self._append),
+            ("put parts", lambda: self._put_parts("t/m", ("uid", "u"))),
             ("snap", lambda: self._snap(4)),
             ("snap and trim", lambda: self._snap(7)),
             ("begin import", lambda: self._store.create("t/n", SPEC, {"importing": "i"})),
             ("import", self._import),
+            ("put its parts", lambda: self._put_parts("t/n", ("importing", "i"))),
             ("finish import", self._finish),
             ("begin another", lambda: self._store.create("t/o", SPEC, {"importing": "i"})),
             ("abandon import", lambda: self._store.abandon_import("t/o", "i")),
@@ -127,9 +133,12 @@ class Play:
         guard = ("labels", self._fields["labels"], "new")
         assert await self._store.append(self._address, "a", nonce(60), b"{}", guard)
 
+    async def _put_parts(self, key: str, guard: tuple[str, str]) -> None:
+        await self._store._put_parts(key, guard, STATE)
+
     async def _snap(self, seq: int) -> None:
         _, _, entries = await self._store.read(self._address, seq - 1)
-        snapshot = Snapshot(seq, entries[0].chain, "digest", b"state" * 20)
+        snapshot = Snapshot(seq, entries[0].chain, "digest", STATE)
         assert await self._store.save_snapshot(self._address, snapshot)
 
     async def _import(self) -> None:
@@ -137,7 +146,7 @@ class Play:
         await self._store.import_entries("t/n", "i", entries)
 
     async def _finish(self) -> None:
-        last = Snapshot(9, first_chain("u"), "digest", b"state")
+        last = Snapshot(9, first_chain("u"), "digest", STATE)
         await self._store.finish_import("t/n", "i", "u", "[]", last)
 
 

@@ -20,7 +20,7 @@ SPEC = {
     "features": {"type": "hashed", "size": 8},
 }
 EXPORT = {
-    "format": "1",
+    "format": "2",
     "spec": SPEC,
     "uid": "0123456789abcdef",
     "labels": ["a", "b"],
