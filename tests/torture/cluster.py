@@ -22,6 +22,7 @@ from types import MappingProxyType, TracebackType
 from typing import Self
 
 import httpx
+import psutil
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -169,6 +170,11 @@ class Worker:
 
         wait_until(ready, "the worker")
 
+    def pid(self) -> int:
+        """Return its pid."""
+        assert self.process is not None
+        return self.process.pid
+
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Send it a signal; wait for its end if it is SIGKILL."""
         assert self.process is not None
@@ -208,6 +214,18 @@ class Cluster:
     ) -> None:
         self.store = StoreServer(everysec=everysec, options=options)
         self.workers = [Worker(self.store.url, module, settings) for _ in range(workers)]
+
+    def trainers(self) -> dict[int, int]:
+        """Return the pids of the processes that estimate noise rates, each with its parent's."""
+        found = {}
+        for process in psutil.process_iter():
+            # One whose worker is dead has another parent, so all processes are looked at.
+            with contextlib.suppress(psutil.Error):
+                if "service.trainer" not in process.cmdline():
+                    continue
+                if process.environ().get("MISCLICK_REDIS_URL") == self.store.url:
+                    found[process.pid] = process.ppid()
+        return found
 
     def __enter__(self) -> Self:
         try:

@@ -1,4 +1,4 @@
-"""Kill the store and the workers at random under load; afterwards look whether anything broke.
+"""Kill the store, the workers and their trainers under load; then look whether anything broke.
 
 ::
 
@@ -12,14 +12,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import random
+import signal
 import statistics
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import httpx
 import redis
@@ -33,6 +35,9 @@ WORKERS = 3
 #: Of all kills this share hits the store; a store is back in 50 ms, a worker in a second.
 STORE_SHARE = 0.65
 KILLS_A_MINUTE = 100
+#: Of the kills while a trainer estimates noise rates, this share hits it, and as many its worker:
+#: some 20 come while it works, and half of the trainers are to reach their end.
+TRAINER_SHARE = 0.04
 #: Short, so that a storm sees many snapshots, and few enough that recovery folds a tail.
 SNAPSHOTS: dict[str, object] = {"snapshot_s": 0.7, "snapshot_events": 400}
 #: So much of each worker's log is shown when something failed.
@@ -41,13 +46,22 @@ LOG_CHARS = 4000
 QUIET_S = 3.0
 #: A recovery that takes longer than this is counted as this.
 NEVER_S = 60.0
+#: An estimate that began as the storm ended may lose its trainer, wait until its claim has run
+#: out, and be made on a machine that is busy with something else.
+ESTIMATE_S = 180.0
+
+
+Victim: TypeAlias = Literal["store", "worker", "trainer"]
 
 
 class Kill(NamedTuple):
-    """One kill: of the store (None) or of a worker, and when."""
+    """One kill: of the store, of a worker (its number) or of a trainer, and when."""
 
+    of: Victim
     worker: int | None
     at_s: float
+    #: Whether it came while noise rates were estimated: for a worker, by a trainer of its own.
+    in_estimate: bool
 
 
 @dataclass
@@ -63,7 +77,7 @@ class Storm:
 
 
 class Nemesis(threading.Thread):
-    """Kills the store or a worker, and starts it again, until told to stop."""
+    """Kills the store, a worker or a trainer, and starts it again, until told to stop."""
 
     def __init__(self, cluster: Cluster, storm: Storm, pause_s: float, store_share: float) -> None:
         super().__init__(name="nemesis")
@@ -81,17 +95,35 @@ class Nemesis(threading.Thread):
         try:
             while not self._stop_event.wait(max(0.0, next_s - time.monotonic())):
                 next_s += self._rng.uniform(0.5, 1.5) * self._pause_s
-                if self._rng.random() < self._store_share:
-                    self._storm.kills.append(Kill(None, time.monotonic()))
-                    self._cluster.store.kill()
-                    self._cluster.store.start()
-                else:
-                    number = self._rng.randrange(len(self._cluster.workers))
-                    self._storm.kills.append(Kill(number, time.monotonic()))
-                    self._cluster.workers[number].kill()
-                    self._cluster.workers[number].start()
+                self._kill_one()
         except BaseException as error:
             self.error = error
+
+    def _kill_one(self) -> None:
+        trainers = self._cluster.trainers()
+        pids = [worker.pid() for worker in self._cluster.workers]
+        training = [number for number, pid in enumerate(pids) if pid in trainers.values()]
+        chance, number = self._rng.random(), self._rng.randrange(len(pids))
+        if trainers and chance < TRAINER_SHARE:
+            self._note("trainer", None, in_estimate=True)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(min(trainers), signal.SIGKILL)
+        elif training and chance < 2 * TRAINER_SHARE:
+            self._kill_worker(training[0], in_estimate=True)
+        elif self._rng.random() < self._store_share:
+            self._note("store", None, in_estimate=bool(trainers))
+            self._cluster.store.kill()
+            self._cluster.store.start()
+        else:
+            self._kill_worker(number, in_estimate=number in training)
+
+    def _kill_worker(self, number: int, *, in_estimate: bool) -> None:
+        self._note("worker", number, in_estimate=in_estimate)
+        self._cluster.workers[number].kill()
+        self._cluster.workers[number].start()
+
+    def _note(self, of: Victim, worker: int | None, *, in_estimate: bool) -> None:
+        self._storm.kills.append(Kill(of, worker, time.monotonic(), in_estimate))
 
     def end(self) -> None:
         """Stop killing."""
@@ -169,6 +201,8 @@ def run_storm(
         storm.rewinds = sum(worker.rewinds() for worker in cluster.workers)
         # A snapshot of a history that was lost is none of this log's.
         seen = [] if everysec else list(storm.seen.values())
+        # Nor is an estimate that was promised in it.
+        storm.record.promised = [] if everysec else storm.record.promised
         names = [spec["name"] for spec in MODELS]
         with cluster.store.client() as client:
             storm.findings = check_all(client, names, storm.record, cluster.workers, seen)
@@ -176,11 +210,12 @@ def run_storm(
 
 
 def _settle(cluster: Cluster) -> None:
-    """Wait until every worker is ready and nothing of the brief model is left to expire."""
+    """Wait until every worker is ready, and nothing is left to expire or to be estimated."""
     for worker in cluster.workers:
         worker.wait_until_ready()
     with cluster.store.client() as client:
         wait_until(lambda: not client.zcard("mc:{default/brief}:due"), "the last expiry")
+        wait_until(lambda: not _estimating(client), "the last estimate", ESTIMATE_S)
     for worker in cluster.workers:
         for spec in MODELS:
             state = httpx.get(
@@ -188,6 +223,14 @@ def _settle(cluster: Cluster) -> None:
             )
             if state.status_code != 200:
                 raise RuntimeError(f"{spec['name']}: {state.status_code} {state.text}")
+
+
+def _estimating(client: redis.Redis) -> bool:
+    """Whether an estimate is asked for, or being made."""
+    asked, token = cast(
+        list[bytes | None], client.hmget("mc:{default/noisy}:estimate", "asked", "token")
+    )
+    return asked == b"1" or token is not None
 
 
 def recoveries(storm: Storm) -> tuple[list[float], list[float]]:
@@ -198,6 +241,8 @@ def recoveries(storm: Storm) -> tuple[list[float], list[float]]:
     store: list[float] = []
     workers: list[float] = []
     for kill in storm.kills:
+        if kill.of == "trainer":
+            continue
         answers = (
             call.answered_s - kill.at_s
             for call in storm.record.answered
@@ -216,6 +261,9 @@ def report(storm: Storm, *, everysec: bool, kills_wanted: int) -> dict[str, Any]
         "kills": len(storm.kills),
         "kills_store": len(store),
         "kills_worker": len(workers),
+        "kills_trainer": sum(kill.of == "trainer" for kill in storm.kills),
+        "kills_store_in_estimate": _in_estimate(storm, "store"),
+        "kills_worker_in_estimate": _in_estimate(storm, "worker"),
         "acks": len(record.acks),
         "acks_repeated": sum(ack.status in ("duplicate", "conflict") for ack in record.acks),
         "decisions": len(record.decisions),
@@ -232,6 +280,9 @@ def report(storm: Storm, *, everysec: bool, kills_wanted: int) -> dict[str, Any]
         "propensities_wrong": findings.propensities,
         "propensities_compared": findings.propensities_seen,
         "unbalanced": findings.unbalanced,
+        "estimates_promised": len(set(record.promised)),
+        "estimates_wrong": findings.estimates,
+        "estimates_logged": findings.estimates_seen,
         "surprises": findings.surprises,
         "rewinds": storm.rewinds,
         **_times("recovery_store", store),
@@ -239,6 +290,10 @@ def report(storm: Storm, *, everysec: bool, kills_wanted: int) -> dict[str, Any]
     }
     numbers["targets"] = _targets(numbers, everysec, kills_wanted)
     return numbers
+
+
+def _in_estimate(storm: Storm, of: Victim) -> int:
+    return sum(kill.of == of and kill.in_estimate for kill in storm.kills)
 
 
 def _times(name: str, times: Sequence[float]) -> dict[str, float]:
@@ -252,6 +307,7 @@ def _times(name: str, times: Sequence[float]) -> dict[str, float]:
 
 def _targets(numbers: dict[str, Any], everysec: bool, kills: int) -> list[dict[str, Any]]:
     zero = ["doubled", "gaps", "divergent", "snapshots_wrong", "propensities_wrong", "unbalanced"]
+    zero.append("estimates_wrong")
     # What everysec lost is gone, and the same request may then get another answer.
     zero += [] if everysec else ["lost", "lost_decisions", "forgotten", "surprises", "rewinds"]
     targets = [
@@ -260,6 +316,8 @@ def _targets(numbers: dict[str, Any], everysec: bool, kills: int) -> list[dict[s
     ]
     least = {"kills": kills, "acks": kills, "states_compared": WORKERS * len(MODELS)}
     least |= {"rewinds": 1} if everysec else {}
+    # A short storm is over before an estimate is.
+    least |= {"estimates_logged": 1} if kills >= KILLS_A_MINUTE else {}
     for name, target in least.items():
         value = numbers[name]
         targets.append({"name": name, "value": value, "target": target, "met": value >= target})

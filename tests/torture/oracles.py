@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 import httpx
+import msgspec
 import numpy as np
 import redis
 
@@ -24,6 +25,7 @@ from service.events import (
     Entry,
     Event,
     Kind,
+    Rates,
     chain_after,
     first_chain,
     unpack_body,
@@ -32,6 +34,7 @@ from service.events import (
 from service.fold import Fold
 from service.ids import nonce_of_request, uniform_of
 from service.spec import ModelSpec
+from service.wire import Estimate
 from tests.torture.cluster import NO_TLS, Worker
 from tests.torture.traffic import Ack, Decided, Record, nonce_of
 
@@ -61,12 +64,14 @@ class Findings:
     propensities: int = 0
     unbalanced: int = 0
     surprises: int = 0
+    estimates: int = 0
     notes: list[str] = field(default_factory=list)
     #: How much was looked at, so that an oracle that saw nothing is noticed.
     events: int = 0
     states: int = 0
     snapshots_seen: int = 0
     propensities_seen: int = 0
+    estimates_seen: int = 0
 
     def note(self, what: str, text: str, count: int = 1) -> None:
         """Count a finding, and say what it was."""
@@ -86,6 +91,7 @@ class Findings:
             "propensities",
             "unbalanced",
             "surprises",
+            "estimates",
         )
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
@@ -111,6 +117,11 @@ class Stored:
             seen for part in ("snap", "snap1") if (seen := read_snapshot(client, name, part))
         ]
         self.events = [unpack_body(entry.body) for entry in self.entries]
+        estimate = cast(dict[bytes, bytes], client.hgetall(f"{key}:estimate"))
+        self.estimate = {field.decode(): value.decode() for field, value in estimate.items()}
+        history = cast(list[bytes], client.lrange(f"{key}:estimates", 0, -1))
+        #: Results of estimates, the newest first.
+        self.estimates = [msgspec.json.decode(result, type=Estimate) for result in history]
 
 
 #: In one step: a newer snapshot may take parts away.
@@ -152,6 +163,8 @@ def check_all(
         _check_acks(stored, [a for a in record.acks if a.model == name], findings)
         _check_ends(stored, [d for d in record.decisions if d.model == name], findings)
         _check_balance(stored, findings)
+        if stored.spec.learner.kind == "rcine":
+            _check_estimates(stored, record.promised, findings)
         snapshots = {*stored.snapshots, *(s for s in seen if s.model == name)}
         fold = _check_fold(stored, record.decisions, snapshots, findings)
         _check_workers(stored, fold, workers, findings)
@@ -225,6 +238,23 @@ def _check_balance(stored: Stored, findings: Findings) -> None:
     counters = {name: int(stored.meta.get(name, 0)) for name in expected}
     if counters != expected:
         findings.note("unbalanced", f"{stored.name}: {counters}, expected {expected}")
+
+
+def _check_estimates(stored: Stored, promised: Sequence[int], findings: Findings) -> None:
+    """Check that each estimate ended once, and that each trusted one became one event."""
+    done = int(stored.estimate.get("done", 0))
+    numbers = [result.number for result in stored.estimates]
+    if numbers != list(range(done, done - len(numbers), -1)):
+        findings.note("estimates", f"{stored.name}: {numbers} of {done}")
+    events = [(e.payload.rho_0, e.payload.rho_1) for e in stored.events if type(e.payload) is Rates]
+    trusted = [(one.rho_0, one.rho_1) for one in reversed(stored.estimates) if one.trusted]
+    findings.estimates_seen += len(events)
+    count = int(stored.estimate.get("trusted", 0))
+    if len(events) != count or events[len(events) - len(trusted) :] != trusted:
+        findings.note("estimates", f"{stored.name}: {events} as events, {count}: {trusted}")
+    lost = [number for number in promised if number > done]
+    if lost:
+        findings.note("estimates", f"{stored.name}: never ended: {lost}", len(lost))
 
 
 def _check_fold(

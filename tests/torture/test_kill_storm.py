@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from service.events import chain_after
-from tests.torture.cluster import Cluster
+from tests.torture.cluster import Cluster, wait_until
 from tests.torture.kill_storm import NEVER_S, WORKERS, recoveries, report, run_storm
 from tests.torture.oracles import check_all, read_snapshot
 from tests.torture.rounds import Rounds
-from tests.torture.traffic import MODELS, Ack, nonce_of
+from tests.torture.traffic import LIES, MODELS, NOISY, Ack, Client, Record, nonce_of
 
 SECONDS = 5.0
 KILLS = 4
@@ -33,6 +35,49 @@ def test_kill_storm() -> None:
     assert max(store + workers) < NEVER_S
 
 
+def test_an_estimate_outlives_its_worker_and_the_store() -> None:
+    """A trainer whose worker and store are killed brings its result: once, to all workers."""
+    with Cluster(2) as cluster, cluster.store.client() as client:
+        record = Record()
+        noisy = Client(cluster.workers, record, 1)
+        assert noisy.call("", NOISY)[0] == 201
+        play_noisy(noisy, batches=8)
+        record.promised.append(noisy.call("/noisy/noise/estimate", None)[1]["number"])
+        wait_until(cluster.trainers, "a trainer")
+        ((trainer, parent),) = cluster.trainers().items()
+        for worker in cluster.workers:
+            if worker.pid() == parent:
+                worker.kill()
+                worker.start()
+        while trainer in cluster.trainers():
+            cluster.store.kill()
+            cluster.store.start()
+            time.sleep(0.3)
+        for worker in cluster.workers:
+            worker.wait_until_ready()
+        noisy.close()
+        findings = check_all(client, ["noisy"], record, cluster.workers, [])
+    assert findings.wrong() == {}
+    assert findings.estimates_seen == 1
+
+
+def play_noisy(client: Client, batches: int) -> None:
+    """Play rounds whose right label shows in the instance; a tenth of the clicks lie."""
+    rng = np.random.default_rng(0)
+    for _ in range(batches):
+        right = rng.integers(3, size=100)
+        xs = rng.normal(size=(100, 8)) + 4.0 * np.eye(3, 8)[right]
+        asked = {"items": [{"x": x} for x in xs.tolist()]}
+        decisions = client.call("/noisy/predict/batch", asked)[1]["items"]
+        shown = np.array(["abc".index(decision["label"]) for decision in decisions])
+        clicks = (shown == right) != (rng.random(100) < LIES)
+        told = [
+            {"decision_id": decision["decision_id"], "feedback": int(click)}
+            for decision, click in zip(decisions, clicks, strict=True)
+        ]
+        client.call("/noisy/feedback/batch", {"items": told})
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Run one worker on a store that takes snapshots soon."""
@@ -43,7 +88,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def rounds(cluster: Cluster) -> Rounds:
     """Return a model with some rounds on it, one of them pending, and nothing wrong."""
-    played = Rounds(cluster.workers[0])
+    played = Rounds(cluster.workers[0], learner={"kind": "rcine", "gamma": 0.2})
     played.play(5)
     played.predict()
     assert played.findings(cluster.store) == {}
@@ -109,6 +154,16 @@ def wrong_snapshot(client: Any, rounds: Rounds) -> None:
     client.hset(part(rounds, "parts"), names[-32:], bytes(changed))
 
 
+def invent_promise(client: Any, rounds: Rounds) -> None:  # noqa: ARG001 - as the others
+    """Claim that an estimate was promised."""
+    rounds.record.promised.append(1)
+
+
+def log_no_rates(client: Any, rounds: Rounds) -> None:
+    """Count a trusted estimate that is in no log."""
+    client.hset(part(rounds, "estimate"), mapping={"done": 1, "trusted": 1})
+
+
 @pytest.mark.parametrize(
     ("harm", "found"),
     [
@@ -120,6 +175,8 @@ def wrong_snapshot(client: Any, rounds: Rounds) -> None:
         (miscount, {"unbalanced"}),
         (wrong_propensity, {"propensities"}),
         (wrong_snapshot, {"snapshots"}),
+        (invent_promise, {"estimates"}),
+        (log_no_rates, {"estimates"}),
     ],
 )
 def test_oracles_see(cluster: Cluster, rounds: Rounds, harm: Any, found: set[str]) -> None:

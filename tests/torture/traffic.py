@@ -45,7 +45,17 @@ BRIEF: dict[str, Any] = MAIN | {
     "window_s": 0.8,
     "on_expiry": "no_click",
 }
-MODELS = (MAIN, LABELLED, BRIEF)
+#: Its noise rates are estimated all the time: some clicks lie, about labels that can be learned.
+NOISY: dict[str, Any] = MAIN | {
+    "name": "noisy",
+    "learner": {"kind": "rcine", "gamma": 0.5},
+    "labels": ["a", "b", "c"],
+    "scaling": "none",
+    "estimate_every": 1000,
+}
+MODELS = (MAIN, LABELLED, BRIEF, NOISY)
+#: Of the noisy model's feedback this share lies.
+LIES = 0.1
 
 
 class Decided(NamedTuple):
@@ -94,6 +104,8 @@ class Record:
     surprises: list[str] = field(default_factory=list)
     #: Decisions that the service did not know any more: allowed only where fsync is not always.
     forgotten: list[str] = field(default_factory=list)
+    #: Numbers of estimates of the noisy model that were promised.
+    promised: list[int] = field(default_factory=list)
 
 
 class Job(NamedTuple):
@@ -151,7 +163,7 @@ class Client:
 
 
 class Player(threading.Thread):
-    """Plays rounds on all three models until told to stop, then tells what is left to tell."""
+    """Plays rounds on all models until told to stop, then tells what is left to tell."""
 
     def __init__(self, client: Client, number: int, stop: threading.Event) -> None:
         super().__init__(name=f"player-{number}")
@@ -179,12 +191,12 @@ class Player(threading.Thread):
 
     # -- decisions ------------------------------------------------------------------------
     def _predict(self) -> None:
-        model = self._rng.choice(("main", "main", "brief"))
+        model = self._rng.choice(("main", "main", "brief", "noisy"))
         item, allowed = self._instance(model)
         decision = self._decide(model, item, allowed)
         if self._rng.random() < 0.1 and self._decide(model, item, allowed) != decision:
             self._record.surprises.append(f"another answer to request {item['request_id']}")
-        self._plan(decision)
+        self._plan(decision, item)
 
     def _decide(self, model: str, item: dict[str, Any], allowed: Any) -> Decided:
         status, answer = self._client.call(f"/{model}/predict", item)
@@ -193,14 +205,14 @@ class Player(threading.Thread):
         return self._decided(model, answer, allowed)
 
     def _predict_batch(self) -> None:
-        model = self._rng.choice(("main", "brief"))
+        model = self._rng.choice(("main", "brief", "noisy", "noisy"))
         instances = [self._instance(model) for _ in range(BATCH)]
         body = {"items": [item for item, _ in instances]}
         status, answer = self._client.call(f"/{model}/predict/batch", body)
         if status != 200:
             raise RuntimeError(f"predict batch: {status} {answer}")
-        for out, (_, allowed) in zip(answer["items"], instances, strict=True):
-            self._plan(self._decided(model, out, allowed))
+        for out, (item, allowed) in zip(answer["items"], instances, strict=True):
+            self._plan(self._decided(model, out, allowed), item)
 
     def _decided(self, model: str, out: dict[str, Any], allowed: Any) -> Decided:
         decision = Decided(
@@ -217,6 +229,8 @@ class Player(threading.Thread):
 
     def _instance(self, model: str) -> tuple[dict[str, Any], tuple[str, ...] | None]:
         item: dict[str, Any] = {"x": self._x(), "request_id": self._request_id()}
+        if model == "noisy":
+            item["x"][self._rng.randrange(3)] += 4.0
         allowed = None
         if model == "main" and self._rng.random() < 0.1:
             allowed = tuple(self._rng.sample(("a", "b", "c"), 2))
@@ -231,11 +245,14 @@ class Player(threading.Thread):
         return f"{self._number}-{self._count}"
 
     # -- feedback -------------------------------------------------------------------------
-    def _plan(self, decision: Decided) -> None:
+    def _plan(self, decision: Decided, item: dict[str, Any]) -> None:
         silent, latest_s = (0.6, 1.0) if decision.model == "brief" else (0.1, 0.3)
         if self._rng.random() < silent:
             return
         bit = self._rng.randrange(2)
+        if decision.model == "noisy":
+            right = decision.label == "abc"[max(range(3), key=item["x"].__getitem__)]
+            bit = int(right != (self._rng.random() < LIES))
         now_s = time.monotonic()
         self._jobs.append(Job(now_s + self._rng.uniform(0, latest_s), decision, bit))
         if self._rng.random() < DOUBLED:
@@ -296,8 +313,14 @@ class Player(threading.Thread):
             )
 
     def _change(self) -> None:
-        """Add or retire a label, or set the rates; who is first and who repeats is no matter."""
-        model = self._rng.choice(("main", "labelled"))
+        """Add or retire a label, or set rates, or ask for them; who repeats is no matter."""
+        model = self._rng.choice(("main", "labelled", "noisy"))
+        if model == "noisy":
+            status, answer = self._client.call("/noisy/noise/estimate", None)
+            if status != 202:
+                raise RuntimeError(f"estimate: {status} {answer}")
+            self._record.promised.append(answer["number"])
+            return
         label = f"extra{self._rng.randrange(3)}"
         body: dict[str, Any]
         if model == "main" and self._rng.random() < 0.5:
@@ -313,7 +336,7 @@ class Player(threading.Thread):
 
 
 def create_models(client: Client) -> None:
-    """Create the three models."""
+    """Create the models."""
     for spec in MODELS:
         status, answer = client.call("", spec)
         if status not in (200, 201):
