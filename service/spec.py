@@ -25,9 +25,9 @@ MAX_WINDOW_S = 7 * 24 * 3600
 MAX_FEATURES = 4096
 MAX_LABELS = 1024
 MAX_WEIGHTS = 1_048_576
-#: Values in a window of neighbours, 50,000 rows of 80 features: a snapshot of 16 MiB, written
-#: whole every time.
-MAX_WINDOW_VALUES = 4_194_304
+#: Values in a window of neighbours, 10,000 rows of 784 features: an export holds its 32 MiB as
+#: base64 in one line of at most 64 MiB.
+MAX_WINDOW_VALUES = 8_388_608
 #: Pending decisions of one model: 1,000,000 of 64 features take some 700 MB of Redis.
 MAX_PENDING = 1_000_000
 #: Events of one model that the log keeps beyond what recovery needs.

@@ -23,7 +23,7 @@ from learners.neighbors.knn import DEFAULT_K
 from learners.neighbors.metrics import Rows
 from learners.neighbors.saved import saved_rows
 from learners.neighbors.search import find_many
-from learners.neighbors.window import Window, to_rows
+from learners.neighbors.window import Window, to_rows, wrapped
 from learners.noise.rates import NoiseRates
 from learners.validation import check_instance, check_instances, check_number
 
@@ -187,15 +187,18 @@ class NeighborBandit(Learner):
 
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:
-        """Return options, rates and rounds, label by label, oldest first; arrays are copies."""
+        """Return options, rates and rounds, label by label, as in the rings; arrays are copies."""
         lives = [rounds.live() for rounds in self._rounds]
-        held = list(zip(self._rounds, lives, strict=True))
+        held = [
+            (rounds, np.roll(live, wrapped(rounds.first, len(live), self.window)))
+            for rounds, live in zip(self._rounds, lives, strict=True)
+        ]
         return {
             **self._options(),
             "firsts": np.array([rounds.first for rounds in self._rounds], dtype=np.int64),
             "counts": np.array([len(live) for live in lives], dtype=np.int64),
-            "rows": np.concatenate([rounds.rows[live] for rounds, live in held]),
-            "feedback": np.concatenate([rounds.labels[live] for rounds, live in held]),
+            "rows": np.concatenate([rounds.rows[ring] for rounds, ring in held]),
+            "feedback": np.concatenate([rounds.labels[ring] for rounds, ring in held]),
         }
 
     @classmethod
@@ -219,7 +222,10 @@ class NeighborBandit(Learner):
             self._rounds, firsts.tolist(), counts.tolist(), ends, strict=True
         ):
             rounds.first = rounds.next = first
-            rounds.push(rows[end - count : end], feedback[end - count : end])
+            some, newest_first = slice(end - count, end), wrapped(first, count, self.window)
+            rounds.push(
+                np.roll(rows[some], -newest_first, axis=0), np.roll(feedback[some], -newest_first)
+            )
         return self
 
     # -- inside ---------------------------------------------------------------------------

@@ -167,6 +167,20 @@ class Window:
         return (np.arange(start, stop, dtype=np.int64) % self.capacity).astype(np.int32)
 
 
+def wrapped(first: int, count: int, capacity: int) -> int:
+    """Return how many of the newest examples lie before the oldest one in a ring.
+
+    States hold rows in the ring's order: what an example overwrites is then all that changes,
+    and not every place.
+
+    Examples
+    --------
+    >>> wrapped(first=3, count=4, capacity=5)  # in the slots 3, 4, 0 and 1
+    2
+    """
+    return max(0, first % capacity + count - capacity)
+
+
 def check_examples(
     xs: FloatArray, labels: NDArray[np.integer], n_features: int, n_labels: int
 ) -> None:

@@ -26,7 +26,7 @@ from learners.neighbors.metrics import Rows, Slots
 from learners.neighbors.neighborhoods import Neighborhoods, neighborhoods
 from learners.neighbors.saved import saved_labels, saved_rows
 from learners.neighbors.search import Found, find_many
-from learners.neighbors.window import Window, check_examples, to_rows
+from learners.neighbors.window import Window, check_examples, to_rows, wrapped
 from learners.validation import check_instance, check_instances, is_integer
 
 #: Examples held where no window is given: enough for neighbours to be near in some dimensions,
@@ -281,16 +281,17 @@ class WindowLearner(Learner):
 
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:
-        """Return the options and the window, oldest example first; arrays are copies.
+        """Return the options and the window in the order of its ring; arrays are copies.
 
         The graph is not in it: it follows from the window, and is built anew.
         """
-        live = self._examples.live()
+        live, first = self._examples.live(), self._examples.first
+        ring = np.roll(live, wrapped(first, len(live), self.window))
         return {
             **self._options(),
-            "first": self._examples.first,
-            "rows": self._examples.rows[live],
-            "labels": self._examples.labels[live],
+            "first": first,
+            "rows": self._examples.rows[ring],
+            "labels": self._examples.labels[ring],
             "hub_watch": self._hub_watch.state(),
         }
 
@@ -306,7 +307,8 @@ class WindowLearner(Learner):
             raise StateError(expected("state's rows", f"at most {self.window}", len(rows)))
         labels = saved_labels(state, len(rows), self.n_labels)
         self._examples.first = self._examples.next = first
-        self._insert(rows, labels)
+        newest_first = wrapped(first, len(rows), self.window)
+        self._insert(np.roll(rows, -newest_first, axis=0), np.roll(labels, -newest_first))
         self._hub_watch.restore(state_value(state, "hub_watch"))
         return self
 

@@ -14,8 +14,10 @@ from learners import State
 from service.codec import (
     DTYPES,
     MAGIC,
+    PART_BYTES,
     CodecError,
     decode_state,
+    encode_parts,
     encode_state,
     state_digest,
     state_to_npz,
@@ -80,6 +82,26 @@ def test_the_layout_in_memory_is_forgotten() -> None:
     plain = np.arange(6.0).reshape(2, 3)
     for twin in (np.asfortranarray(plain), plain.astype(">f8"), np.tile(plain, 2)[:, :3]):
         assert encode_state({"w": twin}) == encode_state({"w": plain})
+
+
+@given(st.lists(st.integers(0, 3 * PART_BYTES // 8), max_size=5))
+def test_parts_are_the_whole(sizes: list[int]) -> None:
+    """Joined they are the canonical bytes; each is of bounded size, none is empty."""
+    state: State = {f"a{place}": np.arange(float(size)) for place, size in enumerate(sizes)}
+    parts = encode_parts(state)
+    assert b"".join(parts) == encode_state(state)
+    assert all(0 < len(part) <= (len(sizes) + 1) * PART_BYTES for part in parts)
+
+
+def test_a_change_stays_in_its_part() -> None:
+    """Whatever else becomes longer or shorter, also the header before it."""
+    ring = np.zeros((4000, 64), np.float32)
+    before = encode_parts({"first": 9, "ring": ring, "z": np.zeros(3)})
+    ring[700:710] = 1.0
+    after = encode_parts({"first": 10, "more": np.zeros(5), "ring": ring, "z": np.zeros(4)})
+    assert len(before) == len(after) == 18
+    changed = [i for i, (one, other) in enumerate(zip(before, after, strict=True)) if one != other]
+    assert changed == [0, 1 + 700 * 256 // PART_BYTES, 17]
 
 
 def test_the_format_is_pinned() -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import cast
 
 import msgspec
+import numpy as np
 import pytest
 
 from service.errors import Conflict, NotFound, Unavailable
@@ -207,6 +208,36 @@ async def test_recovers_from_the_newest_snapshot(store_url: str) -> None:
         fresh = await replica_of(store, address)
         assert fresh.snapshot_seq == 6
         assert fresh.fold.encode() == replica.fold.encode() == await fold_again(store, address)
+
+
+async def test_a_snapshot_writes_what_changed(store_url: str) -> None:
+    """Of a wide window only the parts with new rows; a new copy has the bytes of the whole."""
+    window = {"kind": "knn", "window": 5000}
+    features = {"type": "dense", "size": 64}
+    rng = np.random.default_rng(0)
+    async with opened(store_url) as store:
+        address = await make(store, learner=window, features=features, scaling="none")
+        replica = await replica_of(store, address)
+        written = []
+        for count in (5000, 400, 1, 5000):
+            rows = rng.normal(size=(count, 64)).astype(np.float32)
+            await replica.learn_many([(Example(0, row), None) for row in rows])
+            before = await received(store)
+            await replica.save_snapshot()
+            written.append(await received(store) - before)
+        whole, some, least, again = written
+        assert whole > 5000 * 64 * 4
+        assert least < some < 3 * 65_536 + 10_000 < 5000 * 4 * 64 / 6
+        assert again > 5000 * 64 * 4
+        assert replica.snapshot_seq == 10_401
+        fresh = await replica_of(store, address)
+        assert fresh.snapshot_seq == 10_401
+        assert fresh.fold.encode() == replica.fold.encode()
+
+
+async def received(store: Store) -> int:
+    """Return how many bytes the store was sent so far."""
+    return int((await raw_client(store).info("stats"))["total_net_input_bytes"])
 
 
 async def two_snapshots(store: Store, address: Address) -> Replica:

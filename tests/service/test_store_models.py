@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from service import scripts
 from service.errors import LogBroken, NotFound, Unavailable
 from service.store import (
     READ_ENTRIES,
@@ -73,6 +74,38 @@ async def test_snapshots_only_go_forward(store_url: str) -> None:
             with pytest.raises(LogBroken):
                 await store.save_snapshot(address, Snapshot(seq, "0" * 16, "", []))
         assert await store.snapshot_seq(address.key) == 9
+
+
+async def test_a_snapshot_without_its_parts_is_not_taken(store_url: str) -> None:
+    """One that came in between has removed them: nothing changes, and the next has them again."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        await learn(store, address, 1, 9)
+        _, _, entries = await store.read(address, 8)
+        names = await store._put_parts(address.key, ("uid", address.uid), [b"state", b"mine"])
+        assert await snapshot_at(store, address, 4)
+        keys = [address.part(name) for name in ("meta", "snap", "snap1", "log", "parts")]
+        argv = [address.uid, 9, entries[0].chain, "digest", names, 0]
+        assert await store.run(scripts.SNAP, keys, argv) == [b"lacking"]
+        assert [s.seq for s in await store.snapshots(address)] == [4]
+        assert len(await whole_log(store, address)) == 9
+        assert await store.save_snapshot(
+            address, Snapshot(9, entries[0].chain, "digest", [b"state", b"mine"])
+        )
+        newest, before = await store.snapshots(address)
+        assert (newest.parts, before.parts) == ([b"state", b"mine"], [b"state", b"4"])
+
+
+async def test_no_parts_of_a_model_that_is_gone(store_url: str) -> None:
+    """A worker that does not know yet that a model was deleted leaves nothing of it behind."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        await learn(store, address, 1, 4)
+        _, _, entries = await store.read(address, 3)
+        await store.delete(address.key)
+        with pytest.raises(ModelGone):
+            await store.save_snapshot(address, Snapshot(4, entries[0].chain, "", [b"state"]))
+        assert not await raw_client(store).exists(address.part("parts"))
 
 
 @pytest.mark.parametrize(("keep", "first"), [(0, 5), (3, 5), (8, 3), (100, 1)])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from learners import LEARNERS, create
+from learners import LEARNERS, Outcome, create
 from learners.checks import CHECKS, Check, LearnerFactory, state_digest
 from learners.errors import InputError, StateError
-from learners.neighbors.window_learner import WindowLearner
+from learners.neighbors import HwKNN, NeighborBandit, WindowLearner
 from tests.learners.neighbors.contract import CASES
 
 
@@ -47,6 +48,43 @@ def test_a_batch_of_examples_equals_one_at_a_time(make: LearnerFactory) -> None:
         with pytest.raises(InputError):
             many.learn_many(bad_xs, bad_labels)
     assert state_digest(many.state()) == digest
+
+
+def test_a_state_has_the_order_of_the_ring() -> None:
+    """What is learned into a full window changes one row of its state, not the place of all."""
+    rng = np.random.default_rng(3)
+    xs, labels = rng.normal(size=(23, 2)), rng.integers(0, 2, size=23)
+    learner = HwKNN(2, 2, window=7)
+    before: NDArray[np.generic] = np.zeros((0, 2), np.float32)
+    for seq, (x, label) in enumerate(zip(xs, labels.tolist(), strict=True)):
+        learner.learn(x, label)
+        rows = learner.state()["rows"]
+        assert isinstance(rows, np.ndarray)
+        assert len(rows) == min(7, seq + 1)
+        changed = (rows[: len(before)] != before).any(axis=1).nonzero()[0].tolist()
+        assert changed == ([seq % 7] if seq >= 7 else [])
+        before = rows
+
+
+@pytest.mark.parametrize("learned", range(7, 15))
+def test_a_ring_is_restored_wherever_it_begins(learned: int) -> None:
+    """Which example is the oldest, and so who goes next, is what the saved one knew."""
+    rng = np.random.default_rng(4)
+    xs, labels = rng.normal(size=(learned + 9, 2)), rng.integers(0, 2, size=learned + 9)
+    learner = HwKNN(2, 2, window=7)
+    learner.learn_many(xs[:learned], labels[:learned])
+    again = HwKNN.from_state(learner.state())
+    bandit = NeighborBandit(2, 2, window=3, rho_0=0.1, rho_1=0.1)
+    for x, label in zip(xs[:learned], labels.tolist(), strict=False):
+        bandit.update(Outcome(x, label, label, 1.0, 1))
+    bandits = [bandit, NeighborBandit.from_state(bandit.state())]
+    for x, label in zip(xs[learned:], labels[learned:].tolist(), strict=True):
+        for each in (learner, again):
+            each.learn(x, label)
+        for one in bandits:
+            one.update(Outcome(x, label, label, 1.0, 0))
+        assert state_digest(again.state()) == state_digest(learner.state())
+        assert state_digest(bandits[1].state()) == state_digest(bandits[0].state())
 
 
 @pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
