@@ -193,7 +193,7 @@ def _check_acks(stored: Stored, acks: Sequence[Ack], findings: Findings) -> None
         if len(events) > 1:
             findings.note("doubled", f"{stored.name}: {nonce.hex()} at {[s for s, _ in events]}")
     for ack in acks:
-        nonce = nonce_of_request(ack.about) if stored.name == "labelled" else nonce_of(ack.about)
+        nonce = nonce_of_request(ack.about) if ack.sent is None else nonce_of(ack.about)
         events = logged[nonce]
         if not events or not _says(ack, *events[0]):
             findings.note("lost", f"{stored.name}: {ack} against {[s for s, _ in events]}")

@@ -53,7 +53,14 @@ NOISY: dict[str, Any] = MAIN | {
     "scaling": "none",
     "estimate_every": 1000,
 }
-MODELS = (MAIN, LABELLED, BRIEF, NOISY)
+#: A window that goes round many times, with so wide rows that its state is in several parts.
+WINDOW: dict[str, Any] = MAIN | {
+    "name": "window",
+    "learner": {"kind": "rknn", "window": 100, "k": 5, "k_noise": 10},
+    "labels": ["a", "b", "c"],
+    "features": {"type": "hashed", "size": 512},
+}
+MODELS = (MAIN, LABELLED, BRIEF, NOISY, WINDOW)
 #: Of the noisy model's feedback this share lies.
 LIES = 0.1
 
@@ -302,14 +309,17 @@ class Player(threading.Thread):
 
     # -- examples, labels and rates -------------------------------------------------------
     def _learn(self) -> None:
-        request_id = self._request_id()
-        body = {"x": self._x(), "label": self._rng.choice("abc"), "request_id": request_id}
+        model, request_id = self._rng.choice(("labelled", "window")), self._request_id()
+        x: object = self._x()
+        if model == "window":
+            x = dict(zip("abcdefgh", self._x(), strict=True))
+        body = {"x": x, "label": self._rng.choice("abc"), "request_id": request_id}
         for _ in range(2 if self._rng.random() < DOUBLED else 1):
-            status, answer = self._client.call("/labelled/learn", body)
+            status, answer = self._client.call(f"/{model}/learn", body)
             if status != 200:
                 raise RuntimeError(f"learn: {status} {answer}")
             self._record.acks.append(
-                Ack("labelled", request_id, answer["status"], answer["seq"], None, None)
+                Ack(model, request_id, answer["status"], answer["seq"], None, None)
             )
 
     def _change(self) -> None:
