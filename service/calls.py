@@ -164,13 +164,13 @@ async def _wait_for(replica: Replica, min_seq: int) -> None:
 
 def _check_takes_feedback(replica: Replica) -> None:
     if not replica.takes_feedback:
-        raise Invalid.of("model", "a learner that takes feedback", replica.spec.learner.kind)
+        raise Invalid.of("model", "a learner that takes feedback", replica.fold.learner.kind)
 
 
 def _label_code(replica: Replica, label: str, where: str) -> int:
     fold = replica.fold
     if not fold.learner.takes_labels:
-        raise Invalid.of("model", "a learner that takes labels", replica.spec.learner.kind)
+        raise Invalid.of("model", "a learner that takes labels", replica.fold.learner.kind)
     code = fold.codes.get(label)
     if code is None:
         raise Invalid.of(where, "a label of the model", label)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import struct
 from enum import StrEnum
 from hashlib import sha1
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -49,6 +49,7 @@ class Kind(StrEnum):
     LEARN = "l"
     LABELS = "a"
     RATES = "r"
+    CHALLENGER = "c"
 
 
 class Decision(NamedTuple):
@@ -99,6 +100,18 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     by_label: RatesByLabel | None = None
 
 
+class ChallengerChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A challenger that comes, that goes, or that decides from this event on."""
+
+    change: Literal["add", "drop", "promote"]
+    name: str
+    #: Kind and options of one that comes.
+    learner: dict[str, bool | int | float | str] | None = None
+
+
+Payload: TypeAlias = Decision | Example | LabelChange | Rates | ChallengerChange
+
+
 class Event(NamedTuple):
     """One event of a log, decoded."""
 
@@ -107,7 +120,7 @@ class Event(NamedTuple):
     nonce: bytes
     #: 0 or 1 for feedback, None for every other kind.
     feedback: int | None
-    payload: Decision | Example | LabelChange | Rates
+    payload: Payload
 
 
 class Entry(NamedTuple):
@@ -183,7 +196,7 @@ def unpack_body(body: bytes) -> Event:
         raise LogBroken(f"an entry of the log cannot be read: {error}") from error
 
 
-def _unpack_payload(kind: Kind, record: bytes) -> Decision | Example | LabelChange | Rates:
+def _unpack_payload(kind: Kind, record: bytes) -> Payload:
     if kind is Kind.LEARN:
         (label,) = _EXAMPLE.unpack_from(record)
         return Example(label, np.frombuffer(record, dtype="<f4", offset=_EXAMPLE.size))
@@ -191,4 +204,6 @@ def _unpack_payload(kind: Kind, record: bytes) -> Decision | Example | LabelChan
         return msgspec.json.decode(record, type=LabelChange)
     if kind is Kind.RATES:
         return msgspec.json.decode(record, type=Rates)
+    if kind is Kind.CHALLENGER:
+        return msgspec.json.decode(record, type=ChallengerChange)
     return unpack_decision(record)

@@ -16,15 +16,21 @@ from learners import (
     Learner,
     LearnersError,
     Outcome,
-    create,
     draw,
 )
 from learners.base import FloatArray, State, StateValue
 from learners.noise import ClickDrift
+from service.challengers import (
+    Challenger,
+    add_label,
+    give_rates,
+    learners_text,
+    parse_learners,
+)
 from service.codec import CodecError, decode_state, encode_state
-from service.complaints import of_learner
 from service.errors import Invalid, LogBroken
 from service.events import (
+    ChallengerChange,
     Decision,
     Entry,
     Event,
@@ -39,10 +45,8 @@ from service.events import (
 from service.features import Row, Rows, make_encoder
 from service.ids import NO_FINGERPRINT, fingerprint_of, uniform_of
 from service.scaling import make_scaling
-from service.spec import MAX_LABELS, MAX_WEIGHTS, MAX_WINDOW_VALUES, ModelSpec
-
-#: Standard deviation of a rate of which only [0, 1] is known.
-UNKNOWN_ERROR = 12.0**-0.5
+from service.sizes import check_together, make_learner
+from service.spec import MAX_CHALLENGERS, MAX_LABELS, LearnerSpec, ModelSpec, NamedLearner
 
 
 class Fold:
@@ -71,7 +75,16 @@ class Fold:
         #: Events that the learner refused, the same ones on every worker.
         self.rejected = 0
         self._scaling = make_scaling(spec, self.encoder.size)
-        self._learner = _create_learner(spec, self.encoder.size)
+        self._learner = make_learner(spec.learner, self.encoder.size, len(self.labels), "learner")
+        #: Name and spec of the learner that decides.
+        self.deciding = spec.learners[0]
+        #: Decisions made before this event were made by another learner.
+        self.deciding_since = 0
+        self._challengers: list[Challenger] = []
+        #: Noise rates as last set; None if never.
+        self.rates: Rates | None = None
+        for i, each in enumerate(spec.challengers):
+            self._challengers.append(self.new_challenger(each, f"challengers[{i}]."))
         self._no_click_on_expiry = spec.on_expiry == "no_click"
         self._drift = ClickDrift() if spec.estimate_on_drift else None
         #: The last event at which clicks were seen to have changed; 0 for never.
@@ -79,8 +92,46 @@ class Fold:
 
     @property
     def learner(self) -> Learner:
-        """The learner, for reading."""
+        """The learner that decides, for reading."""
         return self._learner
+
+    @property
+    def challengers(self) -> Sequence[Challenger]:
+        """Those who learn without deciding, for reading."""
+        return tuple(self._challengers)
+
+    @property
+    def learners(self) -> list[NamedLearner]:
+        """Name and spec of every learner, the deciding one first."""
+        return [self.deciding, *(each.named for each in self._challengers)]
+
+    def challenger(self, name: str) -> Challenger | None:
+        """Return the challenger with this name; None where there is none."""
+        return next((each for each in self._challengers if each.name == name), None)
+
+    def every_learner(self) -> list[Learner]:
+        """Return the learner that decides and its challengers', for reading."""
+        return [self._learner, *(each.learner for each in self._challengers)]
+
+    def new_challenger(self, named: NamedLearner, where: str) -> Challenger:
+        """Return a challenger that begins now; raise Invalid if this model cannot have it.
+
+        `where` stands before the names of its fields in what is said of them.
+        """
+        if len(self._challengers) == MAX_CHALLENGERS:
+            raise Invalid.of("challengers", f"at most {MAX_CHALLENGERS}", "one more")
+        at = f"{where}learner"
+        learner = make_learner(named.learner, self.encoder.size, len(self.labels), at)
+        for each, place in ((self._learner, "model"), (learner, f"{at}.kind")):
+            if not each.takes_feedback:
+                what = "a learner that takes feedback, for challengers"
+                raise Invalid.of(place, what, each.kind)
+        check_together([*self.every_learner(), learner], at)
+        for code in np.flatnonzero(~self._learner.active).tolist():
+            learner.retire_label(code)
+        if self.rates is not None and learner.takes_rates:
+            give_rates(learner, self.rates)
+        return Challenger(named, learner)
 
     # -- deciding -------------------------------------------------------------------------
     def decide(
@@ -153,7 +204,7 @@ class Fold:
         """Change the state by one event; a learner's refusal is counted, the same everywhere."""
         try:
             self._apply(event)
-        except LearnersError:
+        except (LearnersError, Invalid):
             self.rejected += 1
         self.seq += 1
 
@@ -161,61 +212,98 @@ class Fold:
         payload = event.payload
         if isinstance(payload, Decision):
             if event.feedback is not None:
-                self._update(payload, event.feedback)
+                self._update(payload, event.nonce, event.feedback)
             elif event.kind is Kind.EXPIRE and self._no_click_on_expiry:
-                self._update(payload, 0)
+                self._update(payload, event.nonce, 0)
         elif isinstance(payload, Example):
             x = payload.x.astype(np.float64)
             self._scaling.observe(x)
-            self._learner.learn(self._scaling.apply(x), payload.label)
+            self._learn(self._scaling.apply(x), payload.label)
         elif isinstance(payload, LabelChange):
             self._change_labels(payload)
+        elif isinstance(payload, ChallengerChange):
+            self._change_challengers(payload)
         else:
             self._set_rates(payload)
 
-    def _update(self, decision: Decision, feedback: int) -> None:
+    def _update(self, decision: Decision, nonce: bytes, feedback: int) -> None:
         x = decision.x.astype(np.float64)
         self._scaling.observe(x)
-        self._learner.update(
-            Outcome(
-                self._scaling.apply(x),
-                decision.label,
-                decision.greedy,
-                decision.propensity,
-                feedback,
-            )
+        outcome = Outcome(
+            self._scaling.apply(x),
+            decision.label,
+            decision.greedy,
+            decision.propensity,
+            feedback,
         )
+        if self._challengers:
+            self._tell_challengers(outcome, nonce)
+        if decision.seq < self.deciding_since:
+            # Another learner made this decision: its best label is not this one's.
+            outcome = outcome._replace(greedy=self._learner.distribution(outcome.x).greedy)
+        self._learner.update(outcome)
         # What exploration shows is no matter of how good the learner is, or how clicks lie.
         greedy = decision.label == decision.greedy
         if self._drift is not None and greedy and self._drift.observe(feedback):
             self.drift_seq = self.seq + 1
 
+    def _tell_challengers(self, outcome: Outcome, nonce: bytes) -> None:
+        uniform = uniform_of(self.spec.seed, nonce)
+        for challenger in self._challengers:
+            try:
+                challenger.follow(outcome, uniform, self.seq + 1)
+            except LearnersError:
+                self.rejected += 1
+
+    def _learn(self, x: FloatArray, label: int) -> None:
+        for challenger in self._challengers:
+            if challenger.learner.takes_labels:
+                challenger.learner.learn(x, label)
+        self._learner.learn(x, label)
+
     def _set_rates(self, rates: Rates) -> None:
         if self._drift is not None:
             self._drift.begin_anew()
-        each = rates.by_label
-        if each is None or not self._learner.takes_label_rates:
-            self._learner.set_rates(rates.rho_0, rates.rho_1)
-            return
-        # Labels that came while the estimate was made get the common rates, hardly known.
-        come = self._learner.n_labels - len(each.rho_0)
-        self._learner.set_label_rates(
-            np.array(each.rho_0 + [rates.rho_0] * come),
-            np.array(each.rho_1 + [rates.rho_1] * come),
-            np.array(each.rho_0_error + [UNKNOWN_ERROR] * come),
-            np.array(each.rho_1_error + [UNKNOWN_ERROR] * come),
-        )
+        takers = [learner for learner in self.every_learner() if learner.takes_rates]
+        for learner in takers or [self._learner]:
+            give_rates(learner, rates)
+        self.rates = rates
 
     def _change_labels(self, change: LabelChange) -> None:
         for name in change.add:
             if name in self.codes:
-                self._learner.restore_label(self.codes[name])
+                for learner in self.every_learner():
+                    learner.restore_label(self.codes[name])
             else:
                 self.codes[name] = self._learner.add_label()
                 self.labels.append(name)
+                self._challengers = [c for c in self._challengers if add_label(c.learner)]
         for name in change.retire:
             if name in self.codes:
-                self._learner.retire_label(self.codes[name])
+                for learner in self.every_learner():
+                    learner.retire_label(self.codes[name])
+
+    def _change_challengers(self, change: ChallengerChange) -> None:
+        if change.change == "add":
+            spec = LearnerSpec.model_validate(change.learner)
+            named = NamedLearner(name=change.name, learner=spec)
+            if named.name in [each.name for each in self.learners]:
+                raise Invalid.of("challenger", "another name", named.name)
+            self._challengers.append(self.new_challenger(named, ""))
+            return
+        found = self.challenger(change.name)
+        if found is None:
+            raise Invalid.of("challenger", "one of the model's", change.name)
+        place = self._challengers.index(found)
+        if change.change == "drop":
+            del self._challengers[place]
+            return
+        self._challengers[place] = Challenger(self.deciding, self._learner)
+        self._learner, self.deciding = found.learner, found.named
+        self.deciding_since = self.seq + 1
+        if self._drift is not None:
+            # Other labels are shown now: that clicks change with them says nothing of noise.
+            self._drift.begin_anew()
 
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:
@@ -227,6 +315,19 @@ class Fold:
         if self._drift is not None:
             state |= {f"drift.{name}": v for name, v in self._drift.state().items()}
             state["drift_seq"] = self.drift_seq
+        return state | self._challengers_state()
+
+    def _challengers_state(self) -> State:
+        """Return what a model that never had challengers or rates events does not have."""
+        state: State = {}
+        if self.rates is not None:
+            state["rates"] = msgspec.json.encode(self.rates).decode()
+        if self.deciding_since:
+            state["deciding_since"] = self.deciding_since
+        if self.learners != self.spec.learners:
+            state["learners"] = learners_text(self.learners)
+        for i, challenger in enumerate(self._challengers):
+            state |= {f"challenger{i}.{name}": v for name, v in challenger.state().items()}
         return state
 
     def encode(self) -> bytes:
@@ -239,9 +340,18 @@ class Fold:
         try:
             labels = msgspec.json.decode(str(state["labels"]), type=list[str])
             rejected = int(state["rejected"])
-            learner_state = _part(state, "learner.")
-            self._check_restorable(state, learner_state, labels)
-            learner = LEARNERS[self.spec.learner.kind].from_state(learner_state)
+            deciding, *others = parse_learners(str(state.get("learners", ""))) or self.spec.learners
+            parts = [_part(state, f"challenger{i}.") for i in range(len(others))]
+            learners = [_part(part, "learner.") for part in (state, *parts)]
+            self._check_restorable(state, learners, labels)
+            learner = LEARNERS[deciding.learner.kind].from_state(learners[0])
+            challengers = [
+                Challenger.restored(each, own, _part(part, "record."))
+                for each, own, part in zip(others, learners[1:], parts, strict=True)
+            ]
+            rates = state.get("rates")
+            self.rates = None if rates is None else msgspec.json.decode(str(rates), type=Rates)
+            self.deciding_since = int(state.get("deciding_since", 0))
             self._scaling.restore(_part(state, "scaling."))
             if self._drift is not None:
                 self._drift = ClickDrift.from_state(_part(state, "drift."))
@@ -249,18 +359,20 @@ class Fold:
         except (KeyError, ValueError, TypeError, RecursionError, LearnersError) as error:
             raise CodecError(f"not a state of this model: {error}") from error
         self._learner, self.labels, self.rejected = learner, labels, rejected
+        self.deciding, self._challengers = deciding, challengers
         self.codes = {name: code for code, name in enumerate(labels)}
         self.seq, self.chain = seq, chain
 
-    def _check_restorable(self, state: State, learner_state: State, labels: list[str]) -> None:
+    def _check_restorable(self, state: State, learners: Sequence[State], labels: list[str]) -> None:
         """Raise ValueError for what would be costly to find out, or would not be found at all."""
         if len(set(labels)) != len(labels) or not 0 < len(labels) <= MAX_LABELS:
             raise ValueError("its labels are none, too many, or not distinct")
-        rejected, active = state["rejected"], learner_state["active"]
+        rejected = state["rejected"]
         if type(rejected) is not int or rejected < 0:
             raise ValueError("its count of refused events is none")
-        if learner_state["n_features"] != self.encoder.size or np.size(active) != len(labels):
-            raise ValueError("it is of a model of another size")
+        for each in learners:
+            if each["n_features"] != self.encoder.size or np.size(each["active"]) != len(labels):
+                raise ValueError("it is of a model of another size")
         for name, value in state.items():
             if isinstance(value, np.ndarray) and np.isnan(value).any():
                 raise ValueError(f"there is a NaN in {name}")
@@ -270,36 +382,3 @@ def _part(state: Mapping[str, StateValue], prefix: str) -> State:
     return {
         name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
     }
-
-
-def _create_learner(spec: ModelSpec, n_features: int) -> Learner:
-    check_size(n_features, len(spec.labels))
-    try:
-        learner = create(spec.learner.kind, n_features, len(spec.labels), **spec.learner.options)
-    except LearnersError as error:
-        raise of_learner("learner", error) from error
-    check_window(n_features, getattr(learner, "window", 0))
-    return learner
-
-
-def check_size(n_features: int, n_labels: int) -> None:
-    """Raise Invalid if a model of this size would be too large."""
-    if n_features * n_labels > MAX_WEIGHTS:
-        raise Invalid.of(
-            "labels",
-            f"labels times features at most {MAX_WEIGHTS}",
-            f"{n_labels} x {n_features}",
-        )
-
-
-def check_window(n_features: int, window: object) -> None:
-    """Raise Invalid if a window of so many rows would be too large; other options pass."""
-    if isinstance(window, int) and window * n_features > MAX_WINDOW_VALUES:
-        raise Invalid.of(
-            "learner.window",
-            f"window times features at most {MAX_WINDOW_VALUES}",
-            f"{window} x {n_features}",
-        )
-
-
-__all__ = ["Fold", "Rates", "check_size", "check_window"]

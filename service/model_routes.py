@@ -17,7 +17,7 @@ from service.host import Host
 from service.models import LabelsIn, ModelOut, Models, ModelsOut, RatesIn, SeqOut
 from service.replica import Replica
 from service.route_docs import create_errors, errors, file_answer, read_errors, write_errors
-from service.spec import ModelSpec, is_model_name
+from service.spec import ModelSpec, NamedLearner, is_model_name
 from service.transfer import export, import_model
 
 _AFTER_CREATE = {
@@ -28,6 +28,7 @@ _AFTER_CREATE = {
     }
     for name in (
         *("get_model", "change_labels", "set_rates", "delete_model", "export_log", "get_state"),
+        *("add_challenger",),
         *("predict", "predict_batch", "learn", "learn_batch"),
     )
 }
@@ -89,6 +90,7 @@ def model_router(models: Models, host: Host, keys: Keys) -> APIRouter:
         await models.delete(caller, model)
 
     _add_changes(router, models, admin, takes_json)
+    _add_challengers(router, models, admin, takes_json)
     _add_files(router, models, host, admin_key)
     return router
 
@@ -115,6 +117,39 @@ def _add_changes(
     async def set_rates(model: str, rates: RatesIn, caller: admin) -> SeqOut:
         """Set the noise rates that hold from now on."""
         return await models.set_rates(caller, model, rates)
+
+
+def _add_challengers(
+    router: APIRouter, models: Models, admin: Any, takes_json: list[params.Depends]
+) -> None:
+    @router.post(
+        "/v1/models/{model}/challengers",
+        operation_id="add_challenger",
+        responses=write_errors(),
+        dependencies=takes_json,
+    )
+    async def add_challenger(model: str, challenger: NamedLearner, caller: admin) -> ModelOut:
+        """Let one more learner learn from the log without deciding; it begins at this event."""
+        return await models.add_challenger(caller, model, challenger)
+
+    @router.delete(
+        "/v1/models/{model}/challengers/{challenger}",
+        operation_id="drop_challenger",
+        status_code=204,
+        responses=read_errors() | errors(409),
+    )
+    async def drop_challenger(model: str, challenger: str, caller: admin) -> None:
+        """Forget a challenger with what it has learned."""
+        await models.drop_challenger(caller, model, challenger)
+
+    @router.post(
+        "/v1/models/{model}/challengers/{challenger}/promote",
+        operation_id="promote",
+        responses=read_errors() | errors(409),
+    )
+    async def promote(model: str, challenger: str, caller: admin) -> ModelOut:
+        """Let a challenger decide from this event on; the one that decided becomes a challenger."""
+        return await models.promote(caller, model, challenger)
 
 
 def _add_files(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -10,14 +11,24 @@ from pydantic import BaseModel, Field
 
 from learners import LEARNERS, Learner, LearnersError, NoiseRates
 from service.auth import Caller
+from service.challengers import learners_text, parse_learners
 from service.complaints import of_learner
-from service.errors import Conflict, Invalid, NotFound
-from service.events import Kind, LabelChange, Rates
-from service.fold import check_size
+from service.errors import Conflict, Invalid, NotFound, shorten
+from service.events import ChallengerChange, Kind, LabelChange, Rates
+from service.fold import Fold
 from service.host import Host
 from service.ids import NonceSource
 from service.replica import Replica
-from service.spec import MAX_LABELS, Features, LearnerSpec, ModelSpec, Name, Strict
+from service.sizes import check_size, check_together
+from service.spec import (
+    MAX_LABELS,
+    Features,
+    LearnerSpec,
+    ModelSpec,
+    Name,
+    NamedLearner,
+    Strict,
+)
 from service.store import Meta
 
 #: Two admins changing labels at once: the second one looks again, this often at most.
@@ -49,7 +60,9 @@ class ModelOut(BaseModel):
     """A model: its spec, and where it stands."""
 
     name: str
-    learner: LearnerSpec
+    learner: LearnerSpec = Field(description="The learner that decides.")
+    deciding: str = Field(description="Its name; `original` for the one the model was made with.")
+    challengers: list[NamedLearner] = Field(description="Those who learn without deciding.")
     labels: list[LabelOut]
     features: Features
     scaling: Literal["none", "unit", "standard"]
@@ -156,6 +169,47 @@ class Models:
                 return SeqOut(seq=seq)
         raise Conflict("rates: somebody else keeps changing them: try again")
 
+    async def add_challenger(self, caller: Caller, name: str, new: NamedLearner) -> ModelOut:
+        """Let one more learner learn without deciding; the same one again changes nothing."""
+        change = ChallengerChange("add", new.name, new.learner.model_dump())
+        await self._change_challengers(caller, name, change)
+        return await self.describe(caller, name)
+
+    async def drop_challenger(self, caller: Caller, name: str, challenger: str) -> None:
+        """Forget a challenger with what it has learned."""
+        await self._change_challengers(caller, name, ChallengerChange("drop", challenger))
+
+    async def promote(self, caller: Caller, name: str, challenger: str) -> ModelOut:
+        """Let a challenger decide; the learner that decided becomes a challenger."""
+        await self._change_challengers(caller, name, ChallengerChange("promote", challenger))
+        return await self.describe(caller, name)
+
+    async def _change_challengers(
+        self, caller: Caller, name: str, change: ChallengerChange
+    ) -> None:
+        key = caller.key_of(name)
+        for _ in range(TRIES):
+            if await self._host.use(key, lambda replica: self._try_challengers(replica, change)):
+                return
+        raise Conflict("challengers: somebody else keeps changing them: try again")
+
+    async def _try_challengers(self, replica: Replica, change: ChallengerChange) -> bool:
+        meta = await self._store.meta(replica.key)
+        await replica.catch_up()
+        after = _learners_after(replica.fold, change)
+        if after == replica.fold.learners:
+            return True
+        record, guard = msgspec.json.encode(change), ("learners", meta.learners)
+        seq = await self._store.append(
+            replica.address,
+            Kind.CHALLENGER,
+            self._nonces.next(),
+            record,
+            (*guard, learners_text(after)),
+        )
+        await replica.catch_up()
+        return seq is not None
+
     async def _names(self, caller: Caller) -> list[str]:
         prefix = f"{caller.tenant}/"
         keys = await self._store.list_keys()
@@ -174,7 +228,7 @@ class Models:
         if after == before:
             return True
         await replica.catch_up()
-        _check_labels(replica.fold.learner, before, after)
+        _check_labels(replica.fold.every_learner(), before, after)
         come = [label for label in after if after[label] and not before.get(label, False)]
         go = [label for label in after if not after[label] and before.get(label, True)]
         record = msgspec.json.encode(LabelChange(come, go))
@@ -186,8 +240,8 @@ class Models:
         return seq is not None
 
     async def _try_rates(self, replica: Replica, rates: RatesIn) -> int | None:
-        if not replica.fold.learner.takes_rates:
-            kind = replica.spec.learner.kind
+        if not any(learner.takes_rates for learner in replica.fold.every_learner()):
+            kind = replica.fold.learner.kind
             raise Invalid.of("model", "a learner that uses noise rates", kind)
         try:
             NoiseRates(rates.rho_0, rates.rho_1)
@@ -209,7 +263,11 @@ def model_out(meta: Meta, pending: int, snapshot_seq: int) -> ModelOut:
     """Return what a call answers about a model."""
     spec = {name: getattr(meta.spec, name) for name in ModelSpec.model_fields}
     labels = [LabelOut(name=name, active=active) for name, active in _labels(meta.labels)]
+    deciding, *challengers = learners_of(meta)
     where: dict[str, Any] = {
+        "learner": deciding.learner,
+        "deciding": deciding.name,
+        "challengers": challengers,
         "labels": labels,
         "seq": meta.seq,
         "chain": meta.chain,
@@ -220,8 +278,36 @@ def model_out(meta: Meta, pending: int, snapshot_seq: int) -> ModelOut:
     return ModelOut(**(spec | where))
 
 
+def learners_of(meta: Meta) -> list[NamedLearner]:
+    """Return a model's learners, the deciding one first."""
+    return parse_learners(meta.learners) or meta.spec.learners
+
+
 def _labels(text: str) -> list[tuple[str, bool]]:
     return msgspec.json.decode(text, type=list[tuple[str, bool]])
+
+
+def _learners_after(fold: Fold, change: ChallengerChange) -> list[NamedLearner]:
+    """Return the learners after a change, the deciding one first; refuse what the fold would."""
+    learners = fold.learners
+    names = [each.name for each in learners]
+    if change.change == "add":
+        new = NamedLearner(name=change.name, learner=LearnerSpec.model_validate(change.learner))
+        if new in learners:
+            return learners
+        if new.name in names:
+            raise Conflict(f"there is a learner {new.name!r} with another spec")
+        fold.new_challenger(new, "")
+        return [*learners, new]
+    if change.name not in names:
+        raise NotFound(f"there is no challenger {shorten(change.name)!r}")
+    place = names.index(change.name)
+    if change.change == "drop":
+        if place == 0:
+            raise Conflict(f"{change.name!r} decides: promote another one first")
+        return learners[:place] + learners[place + 1 :]
+    learners[0], learners[place] = learners[place], learners[0]
+    return learners
 
 
 def _check_estimates(spec: ModelSpec) -> None:
@@ -239,16 +325,20 @@ def _check_estimates(spec: ModelSpec) -> None:
         raise Invalid.of("log_keep", what, spec.log_keep)
 
 
-def _check_labels(learner: Learner, before: dict[str, bool], after: dict[str, bool]) -> None:
+def _check_labels(
+    learners: Sequence[Learner], before: dict[str, bool], after: dict[str, bool]
+) -> None:
     """Refuse a change that the fold could not apply."""
     if not any(after.values()):
         raise Invalid.of("retire", "at least one label that stays", "all of them")
     if len(after) > MAX_LABELS:
         raise Invalid.of("add", f"at most {MAX_LABELS} labels", f"{len(after)}")
-    check_size(learner.n_features, len(after))
+    check_size(learners[0].n_features, len(after))
     try:
-        trial = LEARNERS[learner.kind].from_state(learner.state())
-        for _ in range(len(after) - len(before)):
-            trial.add_label()
+        trials = [LEARNERS[learner.kind].from_state(learner.state()) for learner in learners]
+        for trial in trials:
+            for _ in range(len(after) - len(before)):
+                trial.add_label()
     except LearnersError as error:
         raise of_learner("add", error) from error
+    check_together(trials, "add")

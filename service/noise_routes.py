@@ -103,7 +103,7 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
 def _rates(replica: Replica) -> wire.RatesOut:
     learner = replica.fold.learner
     if not learner.takes_rates:
-        raise Invalid.of("model", "a learner that uses noise rates", replica.spec.learner.kind)
+        raise Invalid.of("model", "a learner that uses noise rates", replica.fold.learner.kind)
     state = learner.state()
     return wire.RatesOut(float(state["rho_0"]), float(state["rho_1"]))
 

@@ -29,6 +29,7 @@ _HEADERS = {
 }
 #: A model, and bodies that fit it, for those who try the calls from the documentation.
 EXAMPLE_MODEL = "ads"
+EXAMPLE_CHALLENGER = "passive"
 EXAMPLES: dict[str, dict[str, Any]] = {
     "ModelSpec": {
         "name": EXAMPLE_MODEL,
@@ -37,6 +38,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "features": {"type": "dense", "size": 3},
     },
     "LabelsIn": {"add": ["scarves"], "retire": []},
+    "NamedLearner": {"name": EXAMPLE_CHALLENGER, "learner": {"kind": "bpa", "gamma": 0.03}},
     "RatesIn": {"rho_0": 0.1, "rho_1": 0.2},
     "Instance": {"x": [0.5, -1.0, 2.0], "request_id": "visit-1", "allowed": ["shoes", "hats"]},
     "FeedbackIn": {"decision_id": "the decision_id of a decision", "feedback": 1},
@@ -150,6 +152,10 @@ def _complete_operation(operation: dict[str, Any]) -> None:
             parameter["schema"] = {"type": "string", "pattern": MODEL_NAME}
             parameter["description"] = "The model's name."
             parameter["example"] = EXAMPLE_MODEL
+        elif parameter["name"] == "challenger":
+            parameter["schema"] = {"type": "string", "pattern": MODEL_NAME}
+            parameter["description"] = "The challenger's name."
+            parameter["example"] = EXAMPLE_CHALLENGER
     automatic = operation["responses"].get("422", {}).get("content", {})
     if automatic.get("application/json", {}).get("schema") == schema(_MADE_BY_FASTAPI[0]):
         del operation["responses"]["422"]

@@ -39,6 +39,11 @@ MAX_ESTIMATE = 1_000_000
 DEFAULT_ESTIMATE = 50_000
 #: Options of a learner are a handful of plain values.
 MAX_OPTIONS = 32
+#: Learners that learn from one model's log without deciding: each makes a round dearer by a
+#: decision and an update.
+MAX_CHALLENGERS = 4
+#: The name, among its challengers, of the learner that a model was made with.
+ORIGINAL = "original"
 
 DISTINCT: dict[str, JsonValue] = {"uniqueItems": True}
 
@@ -127,6 +132,13 @@ class LearnerSpec(BaseModel):
         return self.__pydantic_extra__
 
 
+class NamedLearner(Strict):
+    """A learner with the name by which it can be promoted."""
+
+    name: Annotated[str, StringConstraints(pattern=MODEL_NAME)]
+    learner: LearnerSpec = Field(description="The learner's kind and its options.")
+
+
 class ModelSpec(Strict):
     """The immutable description of a model; its log and this determine its state."""
 
@@ -175,11 +187,29 @@ class ModelSpec(Strict):
         description="Estimate the noise rates anew, too, when the share of clicks on the greedy "
         "label has changed; the clicks are compared with those since the last estimate.",
     )
+    challengers: list[NamedLearner] = Field(
+        [],
+        max_length=MAX_CHALLENGERS,
+        description="Learners that learn from the same log without deciding, with distinct names; "
+        f"the deciding one is called {ORIGINAL!r}.",
+        json_schema_extra=DISTINCT,
+    )
+
+    @field_validator("challengers")
+    @classmethod
+    def _named_apart(cls, challengers: list[NamedLearner]) -> list[NamedLearner]:
+        distinct("names", [ORIGINAL, *(each.name for each in challengers)])
+        return challengers
 
     @field_validator("labels")
     @classmethod
     def _distinct(cls, labels: list[str]) -> list[str]:
         return distinct("labels", labels)
+
+    @property
+    def learners(self) -> list[NamedLearner]:
+        """The deciding learner, as `ORIGINAL`, and its challengers."""
+        return [NamedLearner(name=ORIGINAL, learner=self.learner), *self.challengers]
 
     @property
     def estimate_after(self) -> int:

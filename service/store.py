@@ -108,6 +108,8 @@ class Meta(NamedTuple):
     seq: int
     chain: str
     labels: str
+    #: The learners as last changed, the deciding one first; empty where they are the spec's.
+    learners: str
     created_at_ms: int
     counters: dict[str, int]
 
@@ -178,12 +180,13 @@ class Store:
         return None if reply[0] == b"ok" else ModelSpec.from_json(reply[1])
 
     async def finish_import(
-        self, key: str, token: str, uid: str, labels: str, snapshot: Snapshot
+        self, key: str, token: str, uid: str, fields: dict[str, str], snapshot: Snapshot
     ) -> None:
         """Make an imported model visible, with the state that its events lead to."""
         keys = [part_key(key, "meta"), part_key(key, "snap")]
         names = await self._put_parts(key, ("importing", token), snapshot.parts)
-        await self.run(scripts.FINISH, keys, [token, uid, labels, *snapshot[:3], names])
+        flat = [text for pair in fields.items() for text in pair]
+        await self.run(scripts.FINISH, keys, [token, uid, *snapshot[:3], names, *flat])
 
     async def abandon_import(self, key: str, token: str) -> None:
         """Remove what an import that failed has left."""
@@ -227,6 +230,7 @@ class Store:
             int(fields["seq"]),
             fields["chain"].decode(),
             fields["labels"].decode(),
+            fields.get("learners", b"").decode(),
             int(fields["created_at_ms"]),
             {name: int(fields.get(name, 0)) for name in COUNTERS},
         )

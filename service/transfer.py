@@ -17,17 +17,20 @@ import numpy as np
 from msgspec import Meta, Struct
 from pydantic import ValidationError
 
+from service.challengers import learners_text
 from service.codec import CodecError, encode_parts, state_digest
 from service.complaints import of_msgspec, of_pydantic
 from service.errors import Conflict, Invalid, LogBroken, shorten
 from service.events import (
     CHAIN_CHARS,
+    ChallengerChange,
     Decision,
     Entry,
     Event,
     Example,
     Kind,
     LabelChange,
+    Payload,
     Rates,
     RatesByLabel,
     chain_after,
@@ -108,6 +111,7 @@ class Line(Struct, forbid_unknown_fields=True, omit_defaults=True):
     rho_0: float | None = None
     rho_1: float | None = None
     by_label: RatesByLabel | None = None
+    challenger: ChallengerChange | None = None
 
 
 # -- export -----------------------------------------------------------------------------------
@@ -167,6 +171,8 @@ def _line(entry: Entry, labels: Sequence[str]) -> bytes:
         line.label, line.x = labels[payload.label], payload.x.tolist()
     elif isinstance(payload, LabelChange):
         line.add, line.retire = payload.add, payload.retire
+    elif isinstance(payload, ChallengerChange):
+        line.challenger = payload
     else:
         line.rho_0, line.rho_1, line.by_label = payload.rho_0, payload.rho_1, payload.by_label
     return msgspec.json.encode(line) + b"\n"
@@ -195,7 +201,7 @@ async def import_model(store: Store, key: str, name: str, chunks: AsyncIterator[
             raise Invalid.of("labels", "the labels that the events lead to", header.labels)
         parts = encode_parts(fold.state())
         whole = Snapshot(fold.seq, fold.chain, state_digest(*parts), parts)
-        await store.finish_import(key, token, header.uid, active_labels_text(fold), whole)
+        await store.finish_import(key, token, header.uid, _changed_fields(fold), whole)
     except BaseException:
         await store.abandon_import(key, token)
         raise
@@ -262,6 +268,14 @@ def _start(header: Header, name: str) -> tuple[Fold, ModelSpec]:
     return fold, spec
 
 
+def _changed_fields(fold: Fold) -> dict[str, str]:
+    """Return the meta fields that administrative events change, as the fold has them now."""
+    fields = {"labels": active_labels_text(fold), "learners": learners_text(fold.learners)}
+    if fold.rates is not None:
+        fields["rates"] = msgspec.json.encode(fold.rates).decode()
+    return fields
+
+
 def _counters(header: Header) -> dict[str, str]:
     return {name: str(header.counters.get(name, 0)) for name in COUNTERS}
 
@@ -289,13 +303,13 @@ def _event(line: Line, labels: Sequence[str], size: int) -> Event:
     return Event(kind, line.time_ms, bytes.fromhex(line.nonce), line.feedback, payload)
 
 
-def _payload(
-    kind: Kind, line: Line, labels: Sequence[str], size: int
-) -> Decision | Example | LabelChange | Rates:
+def _payload(kind: Kind, line: Line, labels: Sequence[str], size: int) -> Payload:
     if kind is Kind.LABELS:
         return LabelChange(line.add or [], line.retire or [])
     if kind is Kind.RATES:
         return Rates(_given(line.rho_0), _given(line.rho_1), line.by_label)
+    if kind is Kind.CHALLENGER:
+        return _given(line.challenger)
     x, label = _row(_given(line.x), size), _code(labels, _given(line.label))
     if kind is Kind.LEARN:
         return Example(label, x)

@@ -23,6 +23,9 @@ NEEDS: dict[str, Scope | None] = {
     "delete_model": Scope.ADMIN,
     "change_labels": Scope.ADMIN,
     "set_rates": Scope.ADMIN,
+    "add_challenger": Scope.ADMIN,
+    "drop_challenger": Scope.ADMIN,
+    "promote": Scope.ADMIN,
     "get_noise": None,
     "estimate_noise": Scope.ADMIN,
     "cancel_estimate": Scope.ADMIN,
@@ -140,6 +143,7 @@ async def test_a_tenant_never_sees_another(tenants: Tenants) -> None:
             "neighbors": (_json(x=[1, 2, 3]), JSON),
             "change_labels": (_json(add=["z"]), JSON),
             "set_rates": (_json(rho_0=0.1, rho_1=0.1), JSON),
+            "add_challenger": (_json(name="c", learner={"kind": "bpa"}), JSON),
         }
         for route in ROUTES:
             if "{model}" not in route.path or route.name == "import_model":

@@ -205,13 +205,13 @@ async def test_an_import_appears_whole(store_url: str) -> None:
         last = Snapshot(5, entries[-1].chain, "digest", [b"state"])
         for call in (
             store.import_entries(key, "t2", entries[3:]),
-            store.finish_import(key, "t2", source.uid, "[]", last),
+            store.finish_import(key, "t2", source.uid, {"labels": "[]"}, last),
         ):
             with pytest.raises(ModelGone):
                 await call
         await store.abandon_import(key, "t2")
         await store.import_entries(key, "t1", entries[3:])
-        await store.finish_import(key, "t1", source.uid, "[]", last)
+        await store.finish_import(key, "t1", source.uid, {"labels": "[]"}, last)
         imported = Address.of(key, source.uid, spec)
         assert await whole_log(store, imported) == entries
         assert await store.snapshots(imported) == [last]

@@ -147,7 +147,7 @@ class Play:
 
     async def _finish(self) -> None:
         last = Snapshot(9, first_chain("u"), "digest", STATE)
-        await self._store.finish_import("t/n", "i", "u", "[]", last)
+        await self._store.finish_import("t/n", "i", "u", {"labels": "[]"}, last)
 
 
 def appended(server: StoreServer) -> Path:

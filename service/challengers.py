@@ -1,0 +1,180 @@
+"""Learners that learn from a model's log without deciding, and what they would have done.
+
+A round was decided by somebody else, so a challenger learns from the label that was shown and
+the probability that it was shown with, as logged; but what it takes for its own best label is
+its own: some updates take away from the label that they themselves would have shown. With that
+every learner that takes feedback may be a challenger.
+
+Before it learns from a round, a challenger writes down what it would have done in it. So its
+value can be told from rounds that it had not learned from (progressive validation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from learners import LEARNERS, Learner, LearnersError, Outcome, draw
+from learners.base import State, StateValue
+from service.events import Rates
+from service.spec import NamedLearner
+
+#: Standard deviation of a rate of which only [0, 1] is known.
+UNKNOWN_ERROR = 12.0**-0.5
+#: Rounds that a challenger's record holds: 18 bytes each, in every snapshot.
+RECORDED = 20_000
+#: More rounds than any log has; counts stay exact in every type.
+MOST_ROUNDS = 2**53
+
+
+class Recorded(NamedTuple):
+    """What a challenger would have done in rounds, oldest first.
+
+    Attributes
+    ----------
+    seqs
+        The events of the log by which the rounds ended, int64 (n,).
+    probabilities
+        With which it would have shown the label that was shown, float64 (n,).
+    shown
+        The label that it would have drawn with the same random number, uint16 (n,).
+    """
+
+    seqs: NDArray[np.int64]
+    probabilities: NDArray[np.float64]
+    shown: NDArray[np.uint16]
+
+
+class Record:
+    """The last `RECORDED` rounds of a challenger."""
+
+    def __init__(self) -> None:
+        self._ring = Recorded(
+            np.zeros(RECORDED, np.int64), np.zeros(RECORDED), np.zeros(RECORDED, np.uint16)
+        )
+        self._count = 0
+
+    def add(self, seq: int, probability: float, shown: int) -> None:
+        """Add the round that event `seq` ended."""
+        place = self._count % RECORDED
+        self._ring.seqs[place] = seq
+        self._ring.probabilities[place] = probability
+        self._ring.shown[place] = shown
+        self._count += 1
+
+    def rounds(self) -> Recorded:
+        """Return the rounds held, oldest first."""
+        held = min(self._count, RECORDED)
+        places = np.arange(self._count - held, self._count) % RECORDED
+        seqs, probabilities, shown = self._ring
+        return Recorded(seqs[places], probabilities[places], shown[places])
+
+    def state(self) -> State:
+        """Return the rounds where they lie, so that a snapshot changes where rounds came."""
+        seqs, probabilities, shown = (values[: self._count].copy() for values in self._ring)
+        return {
+            "count": self._count,
+            "seqs": seqs,
+            "probabilities": probabilities,
+            "shown": shown,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, StateValue], n_labels: int) -> Self:
+        """Return the record of this state; raise ValueError if it is none."""
+        self = cls()
+        count = state["count"]
+        if type(count) is not int or not 0 <= count < MOST_ROUNDS:
+            raise ValueError("a challenger's record counts no rounds")
+        held = min(count, RECORDED)
+        for name, mine in self._ring._asdict().items():
+            values = np.asarray(state[name])
+            if values.dtype != mine.dtype or values.shape != (held,):
+                raise ValueError(f"a challenger's record has no {held} {name}")
+            mine[:held] = values
+        self._count = count
+        seqs, probabilities, shown = self.rounds()
+        if (np.diff(seqs) <= 0).any() or (shown >= n_labels).any():
+            raise ValueError("a challenger's record is of other events or labels")
+        if not ((probabilities >= 0) & (probabilities <= 1)).all():
+            raise ValueError("a challenger's record holds no probabilities")
+        return self
+
+
+class Challenger:
+    """One learner that learns without deciding."""
+
+    def __init__(self, named: NamedLearner, learner: Learner) -> None:
+        self.named = named
+        self.learner = learner
+        self.record = Record()
+
+    @property
+    def name(self) -> str:
+        """By what it is promoted."""
+        return self.named.name
+
+    def follow(self, outcome: Outcome, uniform: float, seq: int) -> None:
+        """Write down what it would have done in a round, and learn from it."""
+        own = self.learner.distribution(outcome.x)
+        self.record.add(seq, float(own.probabilities[outcome.label]), draw(own, uniform))
+        self.learner.update(outcome._replace(greedy=own.greedy))
+
+    def state(self) -> State:
+        """Return learner and record; name and spec are kept by the fold."""
+        state = {f"learner.{name}": value for name, value in self.learner.state().items()}
+        return state | {f"record.{name}": value for name, value in self.record.state().items()}
+
+    @classmethod
+    def restored(
+        cls,
+        named: NamedLearner,
+        learner: Mapping[str, StateValue],
+        record: Mapping[str, StateValue],
+    ) -> Self:
+        """Return the challenger with these states; ValueError or LearnersError if it is none."""
+        self = cls(named, LEARNERS[named.learner.kind].from_state(learner))
+        self.record = Record.from_state(record, self.learner.n_labels)
+        return self
+
+
+def learners_text(learners: Sequence[NamedLearner]) -> str:
+    """Return a model's learners, the deciding one first, as text."""
+    return _LEARNERS.dump_json(list(learners)).decode()
+
+
+def parse_learners(text: str) -> list[NamedLearner]:
+    """Return the learners in what `learners_text` wrote; none in an empty text."""
+    return _LEARNERS.validate_json(text) if text else []
+
+
+_LEARNERS = TypeAdapter(list[NamedLearner])
+
+
+def give_rates(learner: Learner, rates: Rates) -> None:
+    """Let a learner use these rates: each label's own, where it can and they are known."""
+    each = rates.by_label
+    if each is None or not learner.takes_label_rates:
+        learner.set_rates(rates.rho_0, rates.rho_1)
+        return
+    # Labels that came while the estimate was made get the common rates, hardly known.
+    come = learner.n_labels - len(each.rho_0)
+    learner.set_label_rates(
+        np.array(each.rho_0 + [rates.rho_0] * come),
+        np.array(each.rho_1 + [rates.rho_1] * come),
+        np.array(each.rho_0_error + [UNKNOWN_ERROR] * come),
+        np.array(each.rho_1_error + [UNKNOWN_ERROR] * come),
+    )
+
+
+def add_label(learner: Learner) -> bool:
+    """Add a label; say whether the learner took it: a challenger that did not is dropped."""
+    try:
+        learner.add_label()
+    except LearnersError:
+        return False
+    return True

@@ -1,0 +1,480 @@
+"""Challengers: they learn as if alone, change nothing that is decided, and can be promoted."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from learners import Banditron, LearnersError, Outcome
+from learners.evaluation import Rounds, progressive
+from service import challengers
+from service.challengers import Record, learners_text, parse_learners
+from service.codec import CodecError, decode_state, encode_state
+from service.errors import Invalid
+from service.events import (
+    ChallengerChange,
+    Decision,
+    Entry,
+    Event,
+    Kind,
+    LabelChange,
+    Rates,
+    pack_body,
+)
+from service.fold import Fold
+from service.ids import uniform_of
+from service.spec import MAX_CHALLENGERS, ModelSpec
+from tests.service.apps import Json, app_client, create
+from tests.service.test_fold import admin as labels_or_rates
+from tests.service.test_fold import entry_of, fold_of, round_of
+from tests.service.test_transfer import exported, imported, play, state
+
+BPA: Json = {"name": "passive", "learner": {"kind": "bpa", "gamma": 0.3}}
+BANDITRON: Json = {"name": "ban", "learner": {"kind": "banditron", "gamma": 0.4}}
+RCINE: Json = {"name": "rates", "learner": {"kind": "rcine"}}
+
+
+def admin(payload: Any) -> Event:
+    """Return an administrative event."""
+    if isinstance(payload, ChallengerChange):
+        return Event(Kind.CHALLENGER, 0, bytes(12), None, payload)
+    return labels_or_rates(payload)
+
+
+def add(named: Json) -> ChallengerChange:
+    """Return the change by which a challenger comes."""
+    return ChallengerChange("add", named["name"], named["learner"])
+
+
+def outcome_of(event: Event, greedy: int | None = None) -> Outcome:
+    """Return the outcome of a round, with the best label of another learner where given."""
+    decision, feedback = event.payload, event.feedback
+    assert isinstance(decision, Decision)
+    assert feedback is not None
+    best = decision.greedy if greedy is None else greedy
+    x = decision.x.astype(np.float64)
+    return Outcome(x, decision.label, best, decision.propensity, feedback)
+
+
+CHANGES: dict[int, Any] = {
+    4: add(RCINE),
+    8: Rates(0.1, 0.2),
+    12: LabelChange(["d"], ["a"]),
+    16: ChallengerChange("promote", "ban"),
+    24: ChallengerChange("drop", "passive"),
+    28: ChallengerChange("promote", "rates"),
+    33: LabelChange(["a", "e"], []),
+}
+
+
+def history(fold: Fold, rounds: int = 40) -> list[Entry]:
+    """Play rounds with every change of challengers on a fold; return the log."""
+    entries = []
+    for number in range(rounds):
+        change = CHANGES.get(number)
+        event = round_of(fold, number) if change is None else admin(change)
+        entries.append(entry_of(fold, event))
+        fold.follow(entries[-1])
+    return entries
+
+
+def test_every_worker_folds_to_the_same_bytes() -> None:
+    """From the start or from any snapshot, also one between a promotion and what follows it."""
+    spec = {"challengers": [BPA, BANDITRON], "estimate_on_drift": True, "scaling": "standard"}
+    first, second = fold_of(**spec), fold_of(**spec)
+    log = history(first)
+    assert first.rejected == 0
+    assert [each.name for each in first.learners] == ["rates", "original", "ban"]
+    for entry in log:
+        second.follow(entry)
+        third = fold_of(**spec)
+        third.restore(second.encode(), second.seq, second.chain)
+        assert third.encode() == second.encode()
+        for later in log[second.seq :]:
+            third.follow(later)
+        assert third.encode() == first.encode()
+
+
+def test_challengers_change_no_decision() -> None:
+    """What the deciding learner knows is the same, byte for byte, as without them."""
+    alone, watched = fold_of(), fold_of(challengers=[BPA, BANDITRON])
+    for number in range(30):
+        event = round_of(alone, number)
+        assert pack_body(round_of(watched, number)) == pack_body(event)
+        alone.apply(event)
+        watched.apply(event)
+    assert encode_state(watched.learner.state()) == encode_state(alone.learner.state())
+
+
+def test_a_challenger_learns_as_progressive_validation_does() -> None:
+    """Its state and its record are those of the library's evaluation of the same log."""
+    fold = fold_of(challengers=[BANDITRON])
+    events = []
+    for number in range(60):
+        events.append(round_of(fold, number))
+        fold.apply(events[-1])
+    outcomes = [outcome_of(event) for event in events]
+    rounds = Rounds(
+        np.array([each.x for each in outcomes]),
+        np.array([each.label for each in outcomes]),
+        np.array([each.propensity for each in outcomes]),
+        np.array([each.feedback for each in outcomes]),
+    )
+    alone = Banditron(3, 3, gamma=0.4)
+    probabilities = progressive(alone, rounds)
+    (challenger,) = fold.challengers
+    assert encode_state(challenger.learner.state()) == encode_state(alone.state())
+    record = challenger.record.rounds()
+    assert record.seqs.tolist() == list(range(1, 61))
+    assert (record.probabilities == probabilities[range(60), rounds.labels]).all()
+    sums = probabilities.cumsum(1)
+    drawn = [int(np.argmax(s > uniform_of(5, e.nonce))) for s, e in zip(sums, events, strict=True)]
+    assert record.shown.tolist() == drawn
+    # Had it learned with the other's best label, it would be another one.
+    wrong = Banditron(3, 3, gamma=0.4)
+    for outcome in outcomes:
+        wrong.update(outcome)
+    assert not (wrong.weights == alone.weights).all()
+
+
+def test_a_promoted_learner_learns_from_what_was_decided_before_with_its_own_best_label() -> None:
+    """Decisions that waited while another one was promoted do not mislead it."""
+    fold = fold_of(challengers=[BANDITRON])
+    for number in range(20):
+        fold.apply(round_of(fold, number))
+    waiting = [round_of(fold, number) for number in range(20, 60)]
+    fold.apply(admin(ChallengerChange("promote", "ban")))
+    alone = Banditron.from_state(fold.learner.state())
+    others = 0
+    for event in waiting:
+        fold.apply(event)
+        logged = outcome_of(event)
+        own = alone.distribution(logged.x).greedy
+        others += own != logged.greedy
+        alone.update(outcome_of(event, own))
+    assert others
+    assert (alone.weights == fold.learner.state()["weights"]).all()
+    # What it decides itself, it learns from as it was logged, though its best label has changed.
+    event = round_of(fold, 99)
+    decision = event.payload
+    assert isinstance(decision, Decision)
+    event = event._replace(payload=decision._replace(greedy=(decision.greedy + 1) % 3))
+    fold.apply(event)
+    alone.update(outcome_of(event))
+    assert (alone.weights == fold.learner.state()["weights"]).all()
+
+
+def test_a_challenger_that_comes_later_knows_labels_and_rates() -> None:
+    """It begins with nothing learned, but with the model's labels and the rates in force."""
+    fold = fold_of()
+    fold.apply(admin(LabelChange(["d"], ["b"])))
+    fold.apply(admin(Rates(0.3, 0.2)))
+    fold.apply(admin(add(RCINE)))
+    (challenger,) = fold.challengers
+    assert challenger.learner.active.tolist() == [True, False, True, True]
+    assert challenger.learner.state()["rho_0"] == 0.3
+    fold.apply(admin(Rates(0.1, 0.1)))
+    assert challenger.learner.state()["rho_0"] == 0.1
+    assert fold.rejected == 0
+
+
+def test_rates_reach_a_challenger_though_the_deciding_learner_has_none() -> None:
+    """They are no refused event then; without any taker they are."""
+    fold = fold_of(learner=BANDITRON["learner"], challengers=[RCINE])
+    fold.apply(admin(Rates(0.3, 0.2)))
+    assert (fold.rejected, fold.challengers[0].learner.state()["rho_1"]) == (0, 0.2)
+    fold.apply(admin(ChallengerChange("drop", "rates")))
+    fold.apply(admin(Rates(0.1, 0.1)))
+    assert fold.rejected == 1
+
+
+def test_one_that_cannot_take_a_new_label_is_dropped() -> None:
+    """A label comes for all or for none: learners of different sizes could not go on."""
+    full = {"name": "full", "learner": {"kind": "soba", "matrix": "full"}}
+    fold = fold_of(features={"type": "dense", "size": 660}, challengers=[full, BPA])
+    fold.apply(admin(LabelChange(["d"], [])))
+    assert [each.name for each in fold.challengers] == ["passive"]
+    assert fold.challengers[0].learner.n_labels == fold.learner.n_labels == 4
+
+
+def test_one_that_refuses_a_round_is_counted_and_the_others_learn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Protects the deciding learner from a challenger's refusals."""
+
+    def refuse(*_: Any) -> None:
+        raise LearnersError("no")
+
+    fold = fold_of(challengers=[BPA, BANDITRON])
+    alone = fold_of()
+    event = round_of(alone, 1)
+    monkeypatch.setattr(fold.challengers[0].learner, "update", refuse)
+    fold.apply(event)
+    alone.apply(event)
+    assert fold.rejected == 1
+    assert encode_state(fold.learner.state()) == encode_state(alone.learner.state())
+    assert len(fold.challengers[1].record.rounds().seqs) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ChallengerChange("promote", "nobody"),
+        ChallengerChange("drop", "original"),
+        add(BPA),
+        add({"name": "original", "learner": {"kind": "bpa"}}),
+        add({"name": "k", "learner": {"kind": "knn"}}),
+        add({"name": "k", "learner": {"kind": "bpa", "gamma": 7}}),
+    ],
+)
+def test_what_a_fold_cannot_do_is_counted(change: ChallengerChange) -> None:
+    """An event that got into the log all the same changes nothing, on every worker."""
+    fold = fold_of(challengers=[BPA])
+    before = fold.learners
+    fold.apply(admin(change))
+    assert (fold.rejected, fold.seq, fold.learners) == (1, 1, before)
+
+
+def test_a_model_without_challengers_has_the_state_it_always_had() -> None:
+    """Snapshots from before stay the ones that the log leads to."""
+    fold = fold_of()
+    fold.apply(round_of(fold, 1))
+    names = {name.split(".")[0] for name in fold.state()}
+    assert names == {"learner", "labels", "rejected"}
+
+
+# -- the record -------------------------------------------------------------------------------
+def test_a_record_holds_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Round by round, before and after it is full, and saved at any time."""
+    monkeypatch.setattr(challengers, "RECORDED", 5)
+    record = Record()
+    for seq in range(1, 14):
+        record.add(2 * seq, 1 / seq, seq % 3)
+        held = range(max(1, seq - 4), seq + 1)
+        copy = Record.from_state(decode_state(encode_state(record.state())), 3)
+        for each in (record, copy):
+            seqs, probabilities, shown = each.rounds()
+            assert seqs.tolist() == [2 * s for s in held]
+            assert probabilities.tolist() == [1 / s for s in held]
+            assert shown.tolist() == [s % 3 for s in held]
+        record = copy
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda s: s | {"challenger0.record.count": 3},
+        lambda s: s | {"challenger0.record.count": -1},
+        lambda s: s | {"challenger0.record.count": 2**70},
+        lambda s: s | {"challenger0.record.seqs": np.array([2, 1])},
+        lambda s: s | {"challenger0.record.shown": np.array([0, 3], np.uint16)},
+        lambda s: s | {"challenger0.record.probabilities": np.array([0.5, 1.5])},
+        lambda s: s | {"challenger0.learner.n_features": 4},
+        lambda s: s | {"challenger0.learner.active": np.ones(4, np.bool_)},
+        lambda s: s | {"challenger0.learner.kind": "soba"},
+        lambda s: {k: v for k, v in s.items() if k != "challenger0.record.seqs"},
+        lambda s: s | {"learners": learners_text(parse_learners(s["learners"])[:1]) + "x"},
+        lambda s: s | {"learners": learners_text([*parse_learners(s["learners"])] * 2)},
+        lambda s: s | {"rates": "{}"},
+    ],
+)
+def test_a_damaged_state_is_refused(damage: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Every part of a challenger's state that is not what it should be is found out."""
+    fold = fold_of()
+    fold.apply(admin(add(BPA)))
+    for number in range(2):
+        fold.apply(round_of(fold, number))
+    fold_of().restore(fold.encode(), fold.seq, fold.chain)
+    blob = encode_state(damage(fold.state()))
+    with pytest.raises(CodecError):
+        fold_of().restore(blob, fold.seq, fold.chain)
+
+
+# -- specs ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"challengers": [BPA, BPA]}, "challengers"),
+        ({"challengers": [BPA | {"name": "original"}]}, "challengers"),
+        ({"challengers": [BPA | {"name": f"c{i}"} for i in range(5)]}, "challengers"),
+        ({"challengers": [BPA | {"name": "A"}]}, "name"),
+    ],
+)
+def test_a_spec_names_few_challengers_apart(change: Json, where: str) -> None:
+    """Names are part of a path, and say which learner is meant."""
+    with pytest.raises(ValueError, match=where):
+        fold_of(**change)
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"challengers": [{"name": "k", "learner": {"kind": "knn"}}]}, "challengers[0].learner"),
+        ({"learner": {"kind": "knn"}, "challengers": [BPA]}, "model"),
+        ({"challengers": [BPA, {"name": "k", "learner": {"kind": "no"}}]}, "challengers[1].l"),
+        (
+            {
+                "features": {"type": "dense", "size": 600},
+                "challengers": [
+                    {"name": f"c{i}", "learner": {"kind": "soba", "matrix": "full"}}
+                    for i in range(2)
+                ],
+            },
+            "challengers[1].learner",
+        ),
+    ],
+)
+def test_a_challenger_must_fit_its_model(change: Json, where: str) -> None:
+    """It learns from feedback, and all of them have room in one snapshot."""
+    with pytest.raises(Invalid) as refused:
+        fold_of(**change)
+    assert refused.value.details[0].where.startswith(where)
+
+
+# -- over HTTP --------------------------------------------------------------------------------
+@pytest.fixture
+async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """Return a client of an application that snapshots often."""
+    async with app_client(valkey_url, snapshot_events=20) as client:
+        yield client
+
+
+def learners(model: Json) -> list[str]:
+    """Return the names of a model's learners, the deciding one first."""
+    return [model["deciding"], *(each["name"] for each in model["challengers"])]
+
+
+async def test_challengers_come_decide_and_go(client: httpx.AsyncClient) -> None:
+    """Each call once changes the model, once more changes nothing."""
+    path = await create(client, challengers=[BPA])
+    await play(client, path, 12)
+    for _ in range(2):
+        answer = await client.post(f"{path}/challengers", json=BANDITRON)
+        assert answer.status_code == 200, answer.text
+        assert learners(answer.json()) == ["original", "passive", "ban"]
+        seq = answer.json()["seq"]
+    for _ in range(2):
+        model = (await client.post(f"{path}/challengers/passive/promote")).json()
+        assert learners(model) == ["passive", "original", "ban"]
+        assert model["learner"] == BPA["learner"]
+        assert model["challengers"][0]["learner"]["kind"] == "rcnbf"
+        assert model["seq"] == seq + 1
+    asked = {"x": [1, 2, 3], "request_id": "after"}
+    decision = (await client.post(f"{path}/predict", json=asked)).json()
+    assert round(decision["propensity"], 9) in (0.1, 0.8)
+    assert (await client.delete(f"{path}/challengers/ban")).status_code == 204
+    assert (await client.delete(f"{path}/challengers/ban")).status_code == 404
+    model = (await client.post(f"{path}/challengers/original/promote")).json()
+    assert learners(model) == ["original", "passive"]
+    # The model can be asked for again as it was made, whoever decides now.
+    spec = {name: model[name] for name in ("name", "features", "learner")}
+    again = await client.post(
+        "/v1/models", json=spec | {"labels": ["a", "b", "c"], "challengers": [BPA]}
+    )
+    assert again.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "at", "body", "status", "where"),
+    [
+        ("POST", "", BPA | {"learner": {"kind": "soba"}}, 409, None),
+        ("POST", "", {"name": "x", "learner": {"kind": "knn"}}, 422, "learner.kind"),
+        ("POST", "", {"name": "x", "learner": {"kind": "bpa", "gamma": 2}}, 422, "learner.gamma"),
+        ("POST", "", {"name": "X", "learner": {"kind": "bpa"}}, 422, "name"),
+        ("POST", "", {"name": "x"}, 422, "learner"),
+        ("POST", "/x/promote", None, 404, None),
+        ("DELETE", "/x", None, 404, None),
+        ("DELETE", "/original", None, 409, None),
+    ],
+)
+async def test_what_cannot_be_is_refused(
+    client: httpx.AsyncClient, method: str, at: str, body: Json | None, status: int, where: str
+) -> None:
+    """The refusal says why, and changes nothing."""
+    path = await create(client, challengers=[BPA])
+    answer = await client.request(method, f"{path}/challengers{at}", json=body)
+    assert answer.status_code == status, answer.text
+    if where:
+        assert answer.json()["error"]["details"][0]["where"] == where
+    assert (await client.get(path)).json()["seq"] == 0
+
+
+async def test_there_are_so_many_and_no_more(client: httpx.AsyncClient) -> None:
+    """A round must not become dearer without bound."""
+    path = await create(client)
+    for number in range(MAX_CHALLENGERS + 1):
+        body = BPA | {"name": f"c{number}"}
+        answer = await client.post(f"{path}/challengers", json=body)
+    assert answer.status_code == 422
+    assert len((await client.get(path)).json()["challengers"]) == MAX_CHALLENGERS
+
+
+async def test_a_label_that_one_cannot_take_is_refused(client: httpx.AsyncClient) -> None:
+    """Otherwise the label would cost a challenger."""
+    full = {"name": "full", "learner": {"kind": "soba", "matrix": "full"}}
+    path = await create(client, features={"type": "dense", "size": 660}, challengers=[full])
+    answer = await client.post(f"{path}/labels", json={"add": ["d"]})
+    assert answer.status_code == 422
+    assert "matrix" in answer.text
+
+
+async def test_two_workers_switch_at_the_same_event(valkey_url: str) -> None:
+    """One promotes while the other decides and learns: both lead to the same bytes."""
+    async with app_client(valkey_url) as one, app_client(valkey_url, snapshot_events=7) as other:
+        path = await create(one, challengers=[BPA, BANDITRON], scaling="standard")
+        for turn in range(4):
+            name = ["passive", "ban", "original", "passive"][turn]
+            promoted = one.post(f"{path}/challengers/{name}/promote")
+            await asyncio.gather(
+                promoted,
+                play(one, path, 20, seed=10 * turn),
+                play(other, path, 20, seed=10 * turn + 5),
+            )
+        assert await state(one, path) == await state(other, path)
+        models = [(await each.get(path)).json() for each in (one, other)]
+        assert learners(models[0]) == learners(models[1])
+        assert models[0]["deciding"] == "passive"
+    async with app_client(valkey_url) as third:
+        # It begins with a snapshot that was taken in between.
+        assert (await state(third, path))[0] == str(models[0]["seq"])
+        assert (await third.get(path)).json()["chain"] == models[0]["chain"]
+
+
+async def test_an_import_has_the_challengers(client: httpx.AsyncClient) -> None:
+    """Their states, who decides, and that a promotion goes on from there."""
+    path = await create(client, challengers=[BPA])
+    await play(client, path, 12)
+    await client.post(f"{path}/challengers", json=BANDITRON)
+    await client.post(f"{path}/rates", json={"rho_0": 0.2, "rho_1": 0.05})
+    await client.post(f"{path}/challengers/passive/promote")
+    await client.delete(f"{path}/challengers/original")
+    await play(client, path, 12, seed=3)
+    lines = await exported(client, path)
+    answer = await imported(client, lines)
+    assert answer.status_code == 201, answer.text
+    copy = f"/v1/models/{answer.json()['name']}"
+    assert learners(answer.json()) == ["passive", "ban"]
+    assert await state(client, copy) == await state(client, path)
+    assert (await exported(client, copy))[1:] == lines[1:]
+    model = (await client.post(f"{copy}/challengers/ban/promote")).json()
+    assert learners(model) == ["ban", "passive"]
+
+
+def test_the_learners_are_written_as_they_are_read() -> None:
+    """What guards a change of challengers is the same text on every worker."""
+    spec = ModelSpec.model_validate(
+        {
+            "name": "m",
+            "learner": {"kind": "rcnbf", "rho_0": 0.1, "rho_1": 0},
+            "labels": ["a"],
+            "features": {"type": "dense", "size": 1},
+            "challengers": [BPA],
+        }
+    )
+    text = learners_text(spec.learners)
+    assert parse_learners(text) == spec.learners
+    assert learners_text(parse_learners(text)) == text
+    assert parse_learners("") == []
