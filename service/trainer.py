@@ -41,6 +41,9 @@ Result = TypeVar("Result")
 NICENESS = 10
 #: A claim is renewed so often: progress is told, and a cancellation noticed, within this time.
 RENEW_S = 0.5
+#: How far an estimate is when its block is read, and when torch is loaded too: for a block of
+#: some thousand rounds that takes longer than the training.
+READ, LOADED = 0.05, 0.1
 #: A network needs two labels to tell one from the other.
 LEAST_LABELS = 2
 
@@ -126,8 +129,9 @@ class _Progress:
     def __init__(self) -> None:
         self.share = 0.0
 
-    def __call__(self, share: float, _loss: float) -> None:
-        self.share = share
+    def train(self, share: float, _loss: float) -> None:
+        """Note how much of the training is done."""
+        self.share = LOADED + (1.0 - LOADED) * share
 
 
 async def _keep(
@@ -191,14 +195,16 @@ def estimate(
     refused = refusals(block.labels, block.feedback)
     if refused:
         return "; ".join(doubt.text for doubt in refused)
+    progress.share = READ
     try:
         # Seconds and hundreds of megabytes, for nothing where the block is empty.
         from learners.noise.nrest import NREst  # noqa: PLC0415
     except ImportError as error:
         return f"torch is not installed ({error.name}): install misclick[noise]"
+    progress.share = LOADED
     network = NREst(n_labels, seed=number, time_limit_s=settings.estimate_timeout_s)
     try:
-        return network.estimate(*block, cancelled=lost.is_set, progress=progress).estimate
+        return network.estimate(*block, cancelled=lost.is_set, progress=progress.train).estimate
     except CancelledError:
         return None
 

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from service.events import Rates, RatesByLabel
-from service.trainer import record_of, result_of
+from service.trainer import READ, record_of, result_of
 from service.wire import Estimate, LabelRates
 from tests.serving import Service, running_service
 
@@ -131,6 +131,22 @@ def test_a_killed_trainer_is_begun_again_and_leaves_one_event(running: Service) 
     estimate = wait_for_result(running, "killed", 1)
     assert estimate["trusted"], estimate["verdict"]
     assert httpx.get(f"{running.url}/v1/models/killed").json()["seq"] == seq + 1
+
+
+def test_the_progress_of_a_small_estimate_is_seen(running: Service) -> None:
+    """Protects who waits from a bar that stands at nothing until all is over."""
+    make(running, "small")
+    click_through(running, "small", 400)
+    post(running, "/small/noise/estimate")
+    seen: list[float] = []
+    end_s = time.monotonic() + DEADLINE_S
+    while not (state := noise(running, "small"))["history"]:
+        assert time.monotonic() < end_s
+        seen += [state["running"]["progress"]] if state["running"] else []
+        time.sleep(0.02)
+    assert seen == sorted(seen)
+    # Loading torch is most of it, and takes longer than the claim is left alone.
+    assert READ in seen
 
 
 def test_a_cancelled_training_ends_and_leaves_no_event(running: Service) -> None:
