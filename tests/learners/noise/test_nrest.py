@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -152,22 +151,6 @@ def test_warm_networks_say_of_an_instance_what_they_said(block: Block, trained: 
         return scaled @ networks["hidden_1"] + networks["bias_1"][:, np.newaxis]
 
     assert first_layer(after) == pytest.approx(first_layer(before), abs=1e-4)
-
-
-def test_a_round_stays_in_its_fold(block: Block) -> None:
-    """Blocks that overlap: a warm network must not predict what it was trained on."""
-    xs, labels, feedback = block
-    estimator = NREst(4, most_epochs=1)
-    numbers = np.arange(len(labels), dtype=np.int64) * 7 + 3
-    folds = estimator._folds(len(labels), numbers)
-    later = NREst(4, seed=5)._folds(1000, numbers[-1000:])
-    assert (folds[-1000:] == later).all()
-    assert np.bincount(folds).min() > 0.3 * len(labels)
-    estimator.estimate(xs, labels, feedback, numbers=numbers)
-    floats: Any = numbers.astype(np.float64)
-    for wrong in (numbers[1:], floats):
-        with pytest.raises(InputError, match="numbers"):
-            estimator.estimate(xs, labels, feedback, numbers=wrong)
 
 
 def test_warm_start_of_another_shape_is_refused(block: Block, trained: Trained) -> None:
