@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -37,6 +37,7 @@ from service import scripts
 from service.errors import LogBroken, NotFound, Unavailable
 from service.events import Entry
 from service.ids import SECRET_BYTES
+from service.line import Line
 from service.scripts import Script
 from service.spec import ModelSpec
 
@@ -52,6 +53,7 @@ _NAME_BYTES = 32
 EXPIRE_BATCH = 100
 
 Item = TypeVar("Item")
+_Call: TypeAlias = Callable[..., Awaitable[Any]]
 
 MODELS_KEY = "mc:models"
 SECRET_KEY = "mc:secret"  # noqa: S105 - the name of a key, not a secret
@@ -165,9 +167,11 @@ class Store:
 
     def __init__(self, client: Redis) -> None:
         self.client = client
+        self._line = Line(client.connection_pool)
 
     async def close(self) -> None:
         """Close the connections."""
+        await self._line.close()
         await self.client.aclose()
 
     # -- models ---------------------------------------------------------------------------
@@ -286,7 +290,7 @@ class Store:
         ]
         for nonce, repeatable, record in items:
             argv += [nonce, b"1" if repeatable else b"0", record]
-        reply = await self.run(scripts.DECIDE, _log_keys(address), argv)
+        reply = await self._run_now(scripts.DECIDE, _log_keys(address), argv)
         if reply[0] == b"foreign":
             raise LogBroken(f"the log at event {seq} is not the one that was decided with")
         now_ms = int(reply[1])
@@ -308,7 +312,7 @@ class Store:
         argv += [after, READ_ENTRIES, len(items)]
         for item in items:
             argv += item
-        reply = await self.run(scripts.ADMIT, _log_keys(address), argv)
+        reply = await self._run_now(scripts.ADMIT, _log_keys(address), argv)
         return [_verdict(raw) for raw in reply[1]], _entries(reply[2])
 
     async def learn(
@@ -319,7 +323,7 @@ class Store:
         for item in items:
             argv += item
         keys = [address.part("meta"), address.part("log"), address.done]
-        reply = await self.run(scripts.LEARN, keys, argv)
+        reply = await self._run_now(scripts.LEARN, keys, argv)
         return [_verdict(raw) for raw in reply[1]], _entries(reply[2])
 
     async def expire_due(self, address: Address) -> int:
@@ -417,17 +421,19 @@ class Store:
     # -- plumbing -------------------------------------------------------------------------
     async def run(self, script: Script, keys: Sequence[str], argv: Sequence[Any]) -> list[Any]:
         """Return a script's reply; raise ModelGone if it says that the model is gone."""
-        call = self._call(script, keys, argv)
-        reply = cast(list[Any], await self.guard(call))
+        return await self._run(self.client.execute_command, script, keys, argv)
+
+    async def _run_now(self, script: Script, keys: Sequence[str], argv: Sequence[Any]) -> list[Any]:
+        """Run a script of a round: nothing that may take long goes the same way."""
+        return await self._run(self._line.call, script, keys, argv)
+
+    async def _run(
+        self, call: _Call, script: Script, keys: Sequence[str], argv: Sequence[Any]
+    ) -> list[Any]:
+        reply = cast(list[Any], await self.guard(_evaluate(call, script, keys, argv)))
         if reply[0] == b"gone":
             raise ModelGone("the model was deleted")
         return reply
-
-    async def _call(self, script: Script, keys: Sequence[str], argv: Sequence[Any]) -> Any:
-        try:
-            return await self.client.evalsha(script.sha, len(keys), *keys, *argv)
-        except NoScriptError:
-            return await self.client.eval(script.text, len(keys), *keys, *argv)
 
     async def guard(self, call: Awaitable[Any] | Any) -> Any:
         """Return what `call` returns; raise Unavailable for whatever Redis does wrong."""
@@ -448,6 +454,13 @@ def _batches(items: Sequence[Item]) -> list[Sequence[Item]]:
 
 def _split_names(names: bytes) -> list[bytes]:
     return [names[at : at + _NAME_BYTES] for at in range(0, len(names), _NAME_BYTES)]
+
+
+async def _evaluate(call: _Call, script: Script, keys: Sequence[str], argv: Sequence[Any]) -> Any:
+    try:
+        return await call("EVALSHA", script.sha, len(keys), *keys, *argv)
+    except NoScriptError:
+        return await call("EVAL", script.text, len(keys), *keys, *argv)
 
 
 def _log_keys(address: Address) -> list[str]:

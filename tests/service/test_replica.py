@@ -376,6 +376,7 @@ async def test_an_export_is_of_one_moment(store_url: str) -> None:
         assert sum(chunk.count(b"\n") for chunk in chunks) == 1 + 5
         await import_model(plain, f"{address.key}-2", "m2", parts_of(chunks))
         assert (await plain.meta(f"{address.key}-2")).counters["feedback"] == 5
+        await busy.close()
 
 
 async def parts_of(chunks: list[bytes]) -> AsyncIterator[bytes]:
