@@ -9,7 +9,7 @@ import numpy as np
 from learners import Learner, LearnersError, create
 from service.complaints import of_learner
 from service.errors import Invalid
-from service.spec import MAX_WEIGHTS, MAX_WINDOW_VALUES, LearnerSpec
+from service.spec import MAX_WEIGHTS, MAX_WINDOW_ROWS, MAX_WINDOW_VALUES, LearnerSpec
 
 #: State of a model's learners together, where there are challengers: an export writes it as
 #: base64 into one line of at most 64 MiB. One learner alone stays below it by the other bounds.
@@ -41,7 +41,11 @@ def check_size(n_features: int, n_labels: int) -> None:
 
 def _check_window(n_features: int, window: object, where: str) -> None:
     """Raise Invalid if a window of so many rows would be too large; other options pass."""
-    if isinstance(window, int) and window * n_features > MAX_WINDOW_VALUES:
+    if not isinstance(window, int):
+        return
+    if window > MAX_WINDOW_ROWS:
+        raise Invalid.of(f"{where}.window", f"at most {MAX_WINDOW_ROWS}", window)
+    if window * n_features > MAX_WINDOW_VALUES:
         raise Invalid.of(
             f"{where}.window",
             f"window times features at most {MAX_WINDOW_VALUES}",

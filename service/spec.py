@@ -28,6 +28,8 @@ MAX_WEIGHTS = 1_048_576
 #: Values in a window of neighbours, 10,000 rows of 784 features: an export holds its 32 MiB as
 #: base64 in one line of at most 64 MiB.
 MAX_WINDOW_VALUES = 8_388_608
+#: Rows in it: a worker that starts compares each with all others, which takes 16 s for 50,000.
+MAX_WINDOW_ROWS = 65_536
 #: Pending decisions of one model: 1,000,000 of 64 features take some 700 MB of Redis.
 MAX_PENDING = 1_000_000
 #: Events of one model that the log keeps beyond what recovery needs.

@@ -27,7 +27,7 @@ from service.events import (
 from service.features import Row
 from service.fold import Fold
 from service.ids import nonce_of_request
-from service.spec import ModelSpec
+from service.spec import MAX_WINDOW_ROWS, MAX_WINDOW_VALUES, ModelSpec
 
 SIZE = 3
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -446,13 +446,22 @@ def _snapshot() -> bytes:
 _SNAPSHOT = _snapshot()
 
 
-def test_a_window_has_room_in_a_snapshot() -> None:
-    """Protects Redis and the workers from windows whose snapshots would stall them."""
+@pytest.mark.parametrize(
+    ("window", "size", "complaint"),
+    [
+        (MAX_WINDOW_VALUES // 784 + 1, 784, "window times features at most"),
+        (MAX_WINDOW_ROWS + 1, 1, f"at most {MAX_WINDOW_ROWS}"),
+    ],
+)
+def test_a_window_has_room(window: int, size: int, complaint: str) -> None:
+    """Protects workers from states that no export holds, or that are never rebuilt in the end."""
     spec = {
         "name": "m",
-        "learner": {"kind": "knn", "window": 50_000},
+        "learner": {"kind": "knn", "window": window},
         "labels": ["a", "b"],
-        "features": {"type": "dense", "size": 784},
+        "features": {"type": "dense", "size": size},
     }
-    with pytest.raises(Invalid, match="window times features at most"):
+    with pytest.raises(Invalid, match=complaint):
         Fold(ModelSpec.model_validate(spec), "uid")
+    spec["learner"] = {"kind": "knn", "window": window - 1}
+    Fold(ModelSpec.model_validate(spec), "uid")
