@@ -168,16 +168,24 @@ def pack_example(example: Example) -> bytes:
 
 def pack_body(event: Event) -> bytes:
     """Return the body of an event, as the scripts would have written it."""
-    feedback = b"-" if event.feedback is None else b"%d" % event.feedback
-    return _BODY.pack(event.kind.encode(), event.time_ms, event.nonce, feedback) + _pack_payload(
-        event
-    )
+    return body_of(event.kind, event.time_ms, event.nonce, event.feedback, _pack_payload(event))
+
+
+def body_of(kind: Kind, time_ms: int, nonce: bytes, feedback: int | None, record: bytes) -> bytes:
+    """Return the body of an event with this record, as the scripts write it."""
+    bit = b"-" if feedback is None else b"%d" % feedback
+    return _BODY.pack(kind.encode(), time_ms, nonce, bit) + record
+
+
+def stamped(issued_ms: int, record: bytes) -> bytes:
+    """Return a record with its issue time in front, as Redis keeps it."""
+    return _TIME.pack(issued_ms) + record
 
 
 def _pack_payload(event: Event) -> bytes:
     payload = event.payload
     if isinstance(payload, Decision):
-        return _TIME.pack(payload.issued_ms) + pack_decision(payload)
+        return stamped(payload.issued_ms, pack_decision(payload))
     if isinstance(payload, Example):
         return pack_example(payload)
     return msgspec.json.encode(payload)

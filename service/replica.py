@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from learners.base import State
@@ -85,6 +86,8 @@ class Replica:
         self._catching_up = asyncio.Lock()
         self._failed_at_s = 0.0
         self._failure = ""
+        #: Events that calls under way append, and that come with their answers.
+        self._coming = 0
         self._decisions = GroupCommit(self._record)
         self._feedback = GroupCommit(self._admit)
         self._examples = GroupCommit(self._learn)
@@ -226,14 +229,27 @@ class Replica:
         return verdicts
 
     async def _admit(self, items: Sequence[tuple[bytes, int, int]]) -> list[Verdict]:
-        verdicts, entries = await self._store.admit(self.address, items, self.fold.seq)
+        records = self._store.recall(self.address, items)
+        with self._appending(len(items) if records else 0) as after:
+            verdicts, entries = await self._store.admit(self.address, items, after, records)
         await self._read_own_writes(verdicts, entries)
         return verdicts
 
     async def _learn(self, items: Sequence[tuple[bytes, bytes]]) -> list[Verdict]:
-        verdicts, entries = await self._store.learn(self.address, items, self.fold.seq)
+        with self._appending(len(items)) as after:
+            verdicts, entries = await self._store.learn(self.address, items, after)
         await self._read_own_writes(verdicts, entries)
         return verdicts
+
+    @contextlib.contextmanager
+    def _appending(self, count: int) -> Iterator[int]:
+        """Count events that a call appends; yield up to where earlier answers will have come."""
+        after = self.fold.seq + self._coming
+        self._coming += count
+        try:
+            yield after
+        finally:
+            self._coming -= count
 
     async def _read_own_writes(self, verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> None:
         written = max((v.seq or 0 for v in verdicts if v.status == "applied"), default=0)

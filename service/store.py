@@ -35,8 +35,9 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from service import scripts
 from service.errors import LogBroken, NotFound, Unavailable
-from service.events import Entry
+from service.events import Entry, Kind, body_of, stamped
 from service.ids import SECRET_BYTES
+from service.kept import KeptRecords
 from service.line import Line
 from service.scripts import Script
 from service.spec import ModelSpec
@@ -168,6 +169,7 @@ class Store:
     def __init__(self, client: Redis) -> None:
         self.client = client
         self._line = Line(client.connection_pool)
+        self._kept = KeptRecords()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -302,18 +304,39 @@ class Store:
             else Recorded(now_ms, old, False)
             for old in reply[3]
         ]
+        for (nonce, _, record), old in zip(items, reply[3], strict=True):
+            if not old:
+                self._kept.keep(address.uid, nonce, stamped(now_ms, record))
         return answers, int(reply[2])
 
+    def recall(
+        self, address: Address, items: Sequence[tuple[bytes, int, int]]
+    ) -> list[bytes] | None:
+        """Return the decisions' records, once, if this worker has written each of them lately."""
+        records = [self._kept.take(address.uid, nonce) for nonce, _, _ in items]
+        return None if None in records else cast(list[bytes], records)
+
     async def admit(
-        self, address: Address, items: Sequence[tuple[bytes, int, int]], after: int
+        self,
+        address: Address,
+        items: Sequence[tuple[bytes, int, int]],
+        after: int,
+        records: Sequence[bytes] | None = None,
     ) -> tuple[list[Verdict], list[Entry]]:
-        """Admit (nonce, issued_ms, feedback) each; return verdicts and the log after `after`."""
+        """Admit (nonce, issued_ms, feedback) each; return verdicts and the log after `after`.
+
+        With the decisions' `records` the feedback's own entries are made of them.
+        """
         argv: list[Any] = [address.uid, address.bucket_ms, address.window_ms]
-        argv += [after, READ_ENTRIES, len(items)]
+        argv += [after, READ_ENTRIES, int(records is not None), len(items)]
         for item in items:
             argv += item
         reply = await self._run_now(scripts.ADMIT, _log_keys(address), argv)
-        return [_verdict(raw) for raw in reply[1]], _entries(reply[2])
+        entries = _entries(reply[2])
+        if records is not None:
+            nonces = [nonce for nonce, _, _ in items]
+            entries += _own_entries(Kind.FEEDBACK, nonces, records, reply)
+        return [_verdict(raw) for raw in reply[1]], entries
 
     async def learn(
         self, address: Address, items: Sequence[tuple[bytes, bytes]], after: int
@@ -324,7 +347,9 @@ class Store:
             argv += item
         keys = [address.part("meta"), address.part("log"), address.done]
         reply = await self._run_now(scripts.LEARN, keys, argv)
-        return [_verdict(raw) for raw in reply[1]], _entries(reply[2])
+        nonces, records = zip(*items, strict=True)
+        entries = _entries(reply[2]) + _own_entries(Kind.LEARN, nonces, records, reply)
+        return [_verdict(raw) for raw in reply[1]], entries
 
     async def expire_due(self, address: Address) -> int:
         """End up to `EXPIRE_BATCH` decisions whose window has closed; return how many."""
@@ -468,12 +493,26 @@ def _log_keys(address: Address) -> list[str]:
 
 
 def _verdict(raw: Sequence[bytes]) -> Verdict:
-    status, seq, feedback = raw
+    status, seq, feedback = raw[:3]
     return Verdict(status.decode(), int(seq) if seq else None, int(feedback) if feedback else None)
 
 
 def _entries(raw: Sequence[Any]) -> list[Entry]:
     return [Entry(_seq_of(entry_id), fields[3].decode(), fields[1]) for entry_id, fields in raw]
+
+
+def _own_entries(
+    kind: Kind, nonces: Sequence[bytes], records: Sequence[bytes], reply: Sequence[Any]
+) -> list[Entry]:
+    """Return what a script has appended of these records; the chain says whether it is so."""
+    _, replies, _, now_ms = reply
+    entries = []
+    for nonce, record, (status, seq, bit, *chain) in zip(nonces, records, replies, strict=True):
+        if status == b"applied":
+            feedback = int(bit) if bit else None
+            body = body_of(kind, int(now_ms), nonce, feedback, record)
+            entries.append(Entry(int(seq), chain[0].decode(), body))
+    return entries
 
 
 def _seq_of(entry_id: bytes) -> int:

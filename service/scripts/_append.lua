@@ -1,6 +1,7 @@
 -- Shared by the scripts that append to a log. The includer has set: meta, log (keys) and
 -- head = {uid, seq, chain} as read from meta.
 local seq = tonumber(head[2])
+local seq_before = seq
 local chain = head[3]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -26,8 +27,8 @@ local function count(field, by)
   if by > 0 then redis.call('HINCRBY', meta, field, by) end
 end
 
--- What the caller has not folded yet, so that it reads its own writes.
-local function unfolded(after, limit)
-  if seq <= after then return {} end
-  return redis.call('XRANGE', log, whole(after + 1) .. '-0', '+', 'COUNT', limit)
+-- What the caller has not folded yet, up to `last`, so that it reads its own writes.
+local function unfolded(after, last, limit)
+  if last <= after then return {} end
+  return redis.call('XRANGE', log, whole(after + 1) .. '-0', whole(last) .. '-0', 'COUNT', limit)
 end

@@ -2,7 +2,8 @@
 -- Admit feedback: consume the pending decision, take the next seq, log it, bury the decision.
 -- It frees memory, so it may run above maxmemory.
 -- KEYS: meta, pending, due, log, done
--- ARGV: uid, width, window, after, limit, n, n x (nonce, issued, feedback)
+-- ARGV: uid, width, window, after, limit, held (1: the caller has the records, and can make what
+--       is appended here by itself), n, n x (nonce, issued, feedback)
 local meta, pending, due, log, done = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local width, window = tonumber(ARGV[2]), tonumber(ARGV[3])
 local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain')
@@ -30,7 +31,7 @@ local function admit(nonce, issued, bit)
     end_decision(nonce, issued, 'f', bit, bit, record)
     applied = applied + 1
     if bit == '1' then clicks = clicks + 1 end
-    return {'applied', whole(seq), bit}
+    return {'applied', whole(seq), bit, chain}
   end
   local past = tombstone_of(issued, nonce)
   if past then
@@ -55,8 +56,8 @@ local function admit(nonce, issued, bit)
 end
 
 local replies = {}
-for i = 1, tonumber(ARGV[6]) do
-  local at = 7 + (i - 1) * 3
+for i = 1, tonumber(ARGV[7]) do
+  local at = 8 + (i - 1) * 3
   replies[i] = admit(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2])
 end
 if #ended > 0 then
@@ -71,4 +72,5 @@ count('expired', expired)
 count('late', late)
 count('duplicates', duplicates)
 count('conflicts', conflicts)
-return {'ok', replies, unfolded(tonumber(ARGV[4]), ARGV[5])}
+local last = ARGV[6] == '1' and seq_before or seq
+return {'ok', replies, unfolded(tonumber(ARGV[4]), last, ARGV[5]), whole(now)}

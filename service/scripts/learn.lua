@@ -1,6 +1,7 @@
 #!lua
 -- Log examples with their full label, each request once.
 -- KEYS: meta, log, done   ARGV: uid, width, after, limit, n, n x (nonce, record)
+-- What is appended here is not sent back: the caller has the records.
 local meta, log, done = KEYS[1], KEYS[2], KEYS[3]
 local width = tonumber(ARGV[2])
 local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain')
@@ -22,7 +23,7 @@ for i = 1, tonumber(ARGV[5]) do
     append('l', nonce, '-', record)
     bury(now, nonce, 'l', seq, redis.sha1hex(record))
     learned = learned + 1
-    replies[i] = {'applied', whole(seq), ''}
+    replies[i] = {'applied', whole(seq), '', chain}
   end
 end
 if learned > 0 then
@@ -32,4 +33,4 @@ end
 count('learned', learned)
 count('duplicates', duplicates)
 count('conflicts', conflicts)
-return {'ok', replies, unfolded(tonumber(ARGV[3]), ARGV[4])}
+return {'ok', replies, unfolded(tonumber(ARGV[3]), seq_before, ARGV[4]), whole(now)}

@@ -24,6 +24,7 @@ from tests.service.stores import (
     opened,
     play,
     raw_client,
+    record,
     replica_of,
     row,
 )
@@ -351,6 +352,48 @@ async def test_no_false_rewind_under_load(store_url: str) -> None:
         await asyncio.gather(keep_fresh(), *(play(replica, 10, 100 * i) for i in range(12)))
         await replica.catch_up()
         assert (replica.rewinds, replica.fold.seq) == (0, 120)
+
+
+async def test_a_record_that_is_not_so_is_not_folded(store_url: str) -> None:
+    """A worker that holds something else than what the log got folds what the log got."""
+    async with opened(store_url) as store, opened(store_url) as other_store:
+        address = await make(store)
+        replica, other = await replica_of(store, address), await replica_of(other_store, address)
+        decided = [await replica.predict(Ask(row(i), None, None)) for i in range(3)]
+        for one in decided:
+            assert one.decision_id is not None
+            decision = replica.signer.verify(one.decision_id)
+            assert decision is not None
+            store._kept.keep(address.uid, decision.nonce, record(2))
+            await replica.feedback(one.decision_id, 1)
+        await other.catch_up()
+        assert (replica.fold.seq, replica.rewinds) == (3, 0)
+        assert replica.fold.encode() == other.fold.encode()
+
+
+async def test_workers_that_tell_at_once_fold_the_same(store_url: str) -> None:
+    """Own records, others' entries, and calls under way at once: every copy is the log's fold."""
+    async with opened(store_url) as store, opened(store_url) as other_store:
+        address = await make(store)
+        replicas = [await replica_of(each, address) for each in (store, other_store)]
+        plays = [play(replicas[i % 2], 12, 100 * i) for i in range(10)]
+        crossed = [
+            _decide_here_tell_there(replicas[0], replicas[1], 5000 + 10 * i) for i in range(4)
+        ]
+        await asyncio.gather(*plays, *crossed)
+        for replica in replicas:
+            await replica.catch_up()
+        assert [replica.fold.seq for replica in replicas] == [10 * 12 + 4 * 8] * 2
+        assert [replica.rewinds for replica in replicas] == [0, 0]
+        assert replicas[0].fold.encode() == replicas[1].fold.encode()
+
+
+async def _decide_here_tell_there(here: Replica, there: Replica, first: int) -> None:
+    for number in range(first, first + 8):
+        decided = await here.predict(Ask(row(number), None, None))
+        assert decided.decision_id is not None
+        assert (await there.feedback(decided.decision_id, 1)).seq is not None
+        assert (await here.feedback(decided.decision_id, 1)).status == "duplicate"
 
 
 class Busy(Store):

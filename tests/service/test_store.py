@@ -75,6 +75,26 @@ async def test_one_call_admits_the_first_of_two(store_url: str) -> None:
         assert [entry.seq for entry in entries] == [1]
 
 
+async def test_what_a_worker_holds_is_not_sent_back(store_url: str) -> None:
+    """Entries made of a worker's own records are those of the log, byte for byte."""
+    async with opened(store_url) as store, opened(store_url) as other:
+        address = await make(store)
+        issued = await decide(store, address, 1, 2)
+        (foreign,) = await decide(other, address, 3)
+        await admit(other, address, 3, foreign, 1)
+        items = [(nonce(1), issued[0], 1), (nonce(2), issued[1], 0)]
+        assert other.recall(address, items) is None
+        records = store.recall(address, items)
+        assert records is not None
+        assert store.recall(address, items) is None
+        _, entries = await store.admit(address, items, 0, records)
+        assert entries == await whole_log(store, address)
+        (answer,), nothing = await store.admit(address, items[:1], 3, records[:1])
+        assert (answer.status, nothing) == ("duplicate", [])
+        _, entries = await store.learn(address, [(nonce(9), example()), (nonce(9), example())], 2)
+        assert entries == (await whole_log(store, address))[2:]
+
+
 async def test_ten_connections_apply_one_feedback_once(store_url: str) -> None:
     """Many clients that tell the same decision at once make one event."""
     async with opened(store_url) as store:
