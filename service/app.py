@@ -20,6 +20,7 @@ from service.data_routes import data_router
 from service.edge import Edge, error_headers
 from service.errors import Malformed, MethodNotAllowed, NotFound, ServiceError
 from service.estimator import Estimator
+from service.evaluation_routes import evaluation_router
 from service.host import Host
 from service.metrics import RequestMetrics
 from service.model_routes import model_router
@@ -51,6 +52,7 @@ def create_app(settings: Settings | None = None) -> Edge:
         model_router(Models(host), host, keys),
         noise_router(host, keys),
         neighbor_router(host, keys),
+        evaluation_router(host, keys),
         ops_router(host, keys, metrics),
     ):
         app.include_router(router)

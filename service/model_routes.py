@@ -28,7 +28,7 @@ _AFTER_CREATE = {
     }
     for name in (
         *("get_model", "change_labels", "set_rates", "delete_model", "export_log", "get_state"),
-        *("add_challenger",),
+        *("add_challenger", "evaluate"),
         *("predict", "predict_batch", "learn", "learn_batch"),
     )
 }

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 
 from service.complaints import of_msgspec, of_no_json
 from service.errors import Invalid, Malformed, ServiceError, TooLarge
+from service.evaluation_wire import EvaluationOut
 from service.features import MAX_HASHED, MAX_VALUE
 from service.ids import ID_CHARS
 from service.neighbor_wire import HubsOut, NeighborsOut, WindowNoiseOut
@@ -242,6 +243,7 @@ BODIES: tuple[type[Struct], ...] = (
     NeighborsOut,
     HubsOut,
     WindowNoiseOut,
+    EvaluationOut,
     ErrorOut,
 )
 

@@ -49,6 +49,12 @@ def fixed(learner: Learner, xs: FloatArray) -> FloatArray:
     """Return what a learner that no longer learns does with each instance; shape (n, K).
 
     It must not have learned from the rounds that it is evaluated on: `progressive` is for that.
+
+    Examples
+    --------
+    >>> from learners import create
+    >>> fixed(create("banditron", 1, 2, gamma=0.5), np.ones((1, 1))).tolist()
+    [[0.75, 0.25]]
     """
     return np.array([each.probabilities for each in learner.distributions(xs)])
 

@@ -46,6 +46,14 @@ def predict_rewards(rounds: Rounds, rates: AssumedRates) -> FloatArray:
     ------
     InputError
         If `rounds` are not as said.
+
+    Examples
+    --------
+    >>> from learners.noise import NoiseRates
+    >>> bits = np.array([1, 0] * 50)  # right where the feature is 1
+    >>> rounds = Rounds(bits[:, np.newaxis] * 1.0, bits * 0, np.ones(100), bits)
+    >>> predict_rewards(rounds, AssumedRates.same(NoiseRates(), 1))[-2:].round(1).tolist()
+    [[1.0], [0.0]]
     """
     check_rounds(rounds, rates.n_labels)
     xs, labels = rounds.xs, rounds.labels

@@ -33,6 +33,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from learners.errors import InputError, expected
 from learners.evaluation.prediction import predict_rewards
@@ -97,6 +98,36 @@ class Evaluation:
         self.rates = rates
         self._rewards = rates.rewards(rounds.labels, rounds.feedback)
         self._beta = rates.beta[rounds.labels]
+
+    def only(self, which: NDArray[np.intp]) -> Evaluation:
+        """Return the evaluation of some of the rounds, by the predictions made from all.
+
+        For a policy of which only these rounds tell.
+
+        Parameters
+        ----------
+        which
+            Their places, int (m,) with m at least 2.
+
+        Raises
+        ------
+        InputError
+            If they are fewer than two.
+
+        Examples
+        --------
+        >>> from learners.noise import NoiseRates
+        >>> rounds = Rounds(np.ones((4, 1)), np.zeros(4, np.int64), np.full(4, 0.5),
+        ...                 np.array([1, 0, 1, 1]))
+        >>> evaluation = Evaluation(rounds, AssumedRates.same(NoiseRates(), 1))
+        >>> evaluation.only(np.array([2, 3])).ips(np.ones(2)).value
+        1.0
+        """
+        xs, labels, propensities, feedback = self.rounds
+        rounds = Rounds(xs[which], labels[which], propensities[which], feedback[which])
+        part = Evaluation(rounds, self.rates)
+        part.predicted = self.predicted[which]
+        return part
 
     @cached_property
     def predicted(self) -> FloatArray:
@@ -192,7 +223,14 @@ class Evaluation:
 
 
 def weights_of(rounds: Rounds, probabilities: FloatArray) -> FloatArray:
-    """Return the importance weight of each round, shape (n,), of a policy (n, K)."""
+    """Return the importance weight of each round, shape (n,), of a policy (n, K).
+
+    Examples
+    --------
+    >>> rounds = Rounds(np.ones((2, 1)), np.array([0, 1]), np.full(2, 0.5), np.array([1, 0]))
+    >>> weights_of(rounds, np.array([[1.0, 0.0], [0.75, 0.25]])).tolist()
+    [2.0, 0.5]
+    """
     shown: FloatArray = probabilities[np.arange(len(rounds.labels)), rounds.labels]
     return shown / rounds.propensities
 

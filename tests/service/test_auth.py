@@ -26,6 +26,7 @@ NEEDS: dict[str, Scope | None] = {
     "add_challenger": Scope.ADMIN,
     "drop_challenger": Scope.ADMIN,
     "promote": Scope.ADMIN,
+    "evaluate": Scope.ADMIN,
     "get_noise": None,
     "estimate_noise": Scope.ADMIN,
     "cancel_estimate": Scope.ADMIN,

@@ -205,3 +205,19 @@ def test_refuses_a_direct_estimate_of_another_shape() -> None:
     """What the predictions say of a policy is one number a round."""
     with pytest.raises(InputError, match="followed"):
         Evaluation(ROUNDS, RATES).doubly_robust(np.ones(3), np.zeros((3, 2)))
+
+
+def test_some_rounds_are_evaluated_by_the_predictions_from_all() -> None:
+    """What the rounds before them say is not forgotten; the numbers are these rounds' own."""
+    rounds = make(600, per_label(), 5)
+    whole = Evaluation(rounds, per_label())
+    which = np.arange(400, 600)
+    part = whole.only(which)
+    assert (part.predicted == whole.predicted[400:]).all()
+    xs, labels, propensities, feedback = rounds
+    newest = Rounds(xs[400:], labels[400:], propensities[400:], feedback[400:])
+    alone = Evaluation(newest, per_label())
+    assert part.ips(np.ones(200)) == alone.ips(np.ones(200))
+    assert not (alone.predicted == part.predicted).all()
+    with pytest.raises(InputError, match="rounds"):
+        whole.only(which[:1])

@@ -1,0 +1,264 @@
+"""What a model's policies are worth, from the newest rounds of its log.
+
+Each policy is evaluated on rounds that it had not learned from: the deciding one by what it
+showed, challengers by what they wrote down before they learned (`challengers`), and the others
+never learn. Reading the log takes turns with the event loop; the arithmetic, on a bounded
+number of values, is done in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learners import InputError, NoiseRates
+from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, effective_size
+from service.challengers import RECORDED, UNKNOWN_ERROR, Recorded
+from service.errors import Unavailable
+from service.evaluation_wire import EvaluationOut, PolicyKind, PolicyOut, RatesFrom, ValueOut
+from service.events import Decision, Entry, Event, Kind, Rates, unpack_body
+from service.fold import Fold
+from service.replica import Replica
+from service.store import Store
+
+#: Features, or labels, of all rounds together: 16 MiB, and three copies at most.
+MOST_VALUES = 2_097_152
+#: Entries of the log that are looked at: many may be expired decisions that tell nothing.
+MOST_ENTRIES = 200_000
+#: Constant labels that are evaluated, those shown most often.
+MOST_CONSTANT = 20
+#: Below this an interval, which takes sums for normal, promises too much.
+LEAST_EFFECTIVE = 100
+#: Weights average 1 where the log could show all that the policy does; standard errors by which
+#: chance hardly ever leads away from that.
+FAR = 4.0
+TRUSTED = "trusted"
+
+
+class Logged(NamedTuple):
+    """One round as the log holds it."""
+
+    seq: int
+    decision: Decision
+    feedback: int
+
+
+class Told(NamedTuple):
+    """What a fold said at one moment."""
+
+    seq: int
+    labels: list[str]
+    active: NDArray[np.bool_]
+    rates: AssumedRates
+    rates_from: RatesFrom
+    deciding: str
+    deciding_since: int
+    challengers: dict[str, Recorded]
+
+
+class Slice(NamedTuple):
+    """Rounds to evaluate on, oldest first."""
+
+    #: The events that ended them, and the last events folded when they were decided.
+    seqs: NDArray[np.int64]
+    decided: NDArray[np.int64]
+    rounds: Rounds
+
+
+async def evaluate(store: Store, replica: Replica, most: int) -> EvaluationOut:
+    """Return what the model's policies are worth, from its newest `most` rounds at most."""
+    await replica.catch_up()
+    fold = replica.fold
+    widest = max(fold.encoder.size, len(fold.labels))
+    most = min(most, RECORDED, MOST_VALUES // widest)
+    # The fold goes on while the log is read: what it says has to be of one moment.
+    told = _told(fold)
+    rounds = await _read(store, replica, told.seq, most)
+    try:
+        return await asyncio.to_thread(_evaluate, rounds, told)
+    except InputError as error:
+        raise Unavailable("the log became another one while it was read: try again") from error
+
+
+async def _read(store: Store, replica: Replica, seq: int, most: int) -> list[Logged]:
+    """Return the newest rounds up to event `seq`, oldest first."""
+    rounds: list[Logged] = []
+    before, looked = seq + 1, 0
+    no_click = replica.spec.on_expiry == "no_click"
+    while len(rounds) < most and looked < MOST_ENTRIES:
+        entries = await store.read_back(replica.address, before)
+        if not entries:
+            break
+        rounds += _rounds_of(entries, no_click)
+        before, looked = entries[-1].seq, looked + len(entries)
+    return rounds[:most][::-1]
+
+
+def _rounds_of(entries: list[Entry], no_click: bool) -> Iterator[Logged]:
+    for entry in entries:
+        event = unpack_body(entry.body)
+        feedback = _feedback_of(event, no_click)
+        if feedback is not None and isinstance(event.payload, Decision):
+            yield Logged(entry.seq, event.payload, feedback)
+
+
+def _feedback_of(event: Event, no_click: bool) -> int | None:
+    """Return the bit that the fold learned from; None where it learned nothing."""
+    if event.kind is Kind.EXPIRE and no_click:
+        return 0
+    return event.feedback
+
+
+def _told(fold: Fold) -> Told:
+    rates, rates_from = rates_in_force(fold)
+    return Told(
+        fold.seq,
+        list(fold.labels),
+        fold.learner.active,
+        rates,
+        rates_from,
+        fold.deciding.name,
+        fold.deciding_since,
+        {each.name: each.record.rounds() for each in fold.challengers},
+    )
+
+
+# -- rates ------------------------------------------------------------------------------------
+def rates_in_force(fold: Fold) -> tuple[AssumedRates, RatesFrom]:
+    """Return the rates that clicks are corrected by, and where they are from."""
+    n_labels = fold.learner.n_labels
+    if fold.rates is not None:
+        return _assumed(fold.rates, n_labels), "log"
+    if fold.learner.takes_rates:
+        state = fold.learner.state()
+        rates = NoiseRates(float(state["rho_0"]), float(state["rho_1"]))
+        return AssumedRates.same(rates, n_labels), "learner"
+    return AssumedRates.same(NoiseRates(), n_labels), "nothing"
+
+
+def _assumed(rates: Rates, n_labels: int) -> AssumedRates:
+    common = AssumedRates.same(NoiseRates(rates.rho_0, rates.rho_1), n_labels)
+    each = rates.by_label
+    if each is None:
+        return common
+    come = n_labels - len(each.rho_0)
+    try:
+        return AssumedRates(
+            np.array(each.rho_0 + [rates.rho_0] * come),
+            np.array(each.rho_1 + [rates.rho_1] * come),
+            np.array(each.rho_0_error + [UNKNOWN_ERROR] * come),
+            np.array(each.rho_1_error + [UNKNOWN_ERROR] * come),
+        )
+    except InputError:
+        # One label's clicks were found to tell nothing at all: nothing to divide by.
+        return common
+
+
+# -- policies ---------------------------------------------------------------------------------
+class _Policy(NamedTuple):
+    """What a policy did in some of the rounds."""
+
+    kind: PolicyKind
+    name: str | None
+    #: Places of these rounds in the slice.
+    which: NDArray[np.intp]
+    weights: NDArray[np.float64]
+    #: The label it shows in each of them; None for uniform and for what was shown.
+    shown: NDArray[np.intp] | None = None
+
+
+def _evaluate(logged: list[Logged], told: Told) -> EvaluationOut:
+    rates, policies = told.rates, list[PolicyOut]()
+    if len(logged) > 1:
+        slice_ = _slice(logged)
+        evaluation = Evaluation(slice_.rounds, rates)
+        policies = [_value(evaluation, each, told.active) for each in _policies(slice_, told)]
+    return EvaluationOut(
+        len(logged),
+        logged[0].seq if logged else None,
+        logged[-1].seq if logged else None,
+        told.seq,
+        float(rates.rho_0.mean()),
+        float(rates.rho_1.mean()),
+        not rates.shared,
+        told.rates_from,
+        policies,
+    )
+
+
+def _slice(logged: list[Logged]) -> Slice:
+    decisions = [each.decision for each in logged]
+    rounds = Rounds(
+        np.array([each.x for each in decisions], np.float64),
+        np.array([each.label for each in decisions], np.int64),
+        np.array([each.propensity for each in decisions], np.float64),
+        np.array([each.feedback for each in logged], np.int64),
+    )
+    decided = np.array([each.seq for each in decisions], np.int64)
+    return Slice(np.array([each.seq for each in logged], np.int64), decided, rounds)
+
+
+def _policies(slice_: Slice, told: Told) -> Iterator[_Policy]:
+    _, labels, propensities, _ = slice_.rounds
+    active, everywhere = told.active, np.arange(len(labels))
+    own = np.flatnonzero(slice_.decided >= told.deciding_since)
+    yield _Policy("deciding", told.deciding, own, np.ones(len(own)))
+    yield _Policy("uniform", None, everywhere, active[labels] / active.sum() / propensities)
+    for name, record in told.challengers.items():
+        _, which, at = np.intersect1d(
+            slice_.seqs, record.seqs, assume_unique=True, return_indices=True
+        )
+        weights = record.probabilities[at] / propensities[which]
+        yield _Policy("challenger", name, which, weights, record.shown[at].astype(np.intp))
+    often = np.argsort(-np.bincount(labels, minlength=len(active)), kind="stable")
+    for code in often[active[often]][:MOST_CONSTANT].tolist():
+        weights = (labels == code) / propensities
+        shown = np.full(len(labels), code, np.intp)
+        yield _Policy("label", told.labels[code], everywhere, weights, shown)
+
+
+def _value(evaluation: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -> PolicyOut:
+    weights, n_rounds = policy.weights, len(policy.which)
+    effective = effective_size(weights)
+    verdict = verdict_of(weights)
+    head = (policy.kind, policy.name, n_rounds, effective, verdict == TRUSTED, verdict)
+    if n_rounds < 2:
+        return PolicyOut(*head)
+    part = evaluation.only(policy.which)
+    robust = None
+    if policy.kind != "deciding":
+        followed = (
+            part.predicted[:, active].mean(1)
+            if policy.shown is None
+            else part.predicted[np.arange(n_rounds), policy.shown]
+        )
+        robust = _out(part.doubly_robust(weights, followed))
+    normalised = part.snips(weights)
+    snips = None if normalised is None else _out(normalised)
+    return PolicyOut(*head, _out(part.ips(weights)), snips, robust)
+
+
+def verdict_of(weights: NDArray[np.float64]) -> str:
+    """Return `TRUSTED`, or why these weights leave no estimate to be trusted.
+
+    Examples
+    --------
+    >>> verdict_of(np.ones(100)), verdict_of(np.ones(99))
+    ('trusted', 'too few rounds tell of it: as good as 99, and 100 are needed')
+    """
+    effective = effective_size(weights)
+    if effective < LEAST_EFFECTIVE:
+        said = f"as good as {effective:.0f}, and {LEAST_EFFECTIVE} are needed"
+        return f"too few rounds tell of it: {said}"
+    mean, error = float(weights.mean()), float(weights.std()) / len(weights) ** 0.5
+    if mean + FAR * error < 1.0:
+        return f"it does what the log could not show: weights average {mean:.2f}, not 1"
+    return TRUSTED
+
+
+def _out(value: Value) -> ValueOut:
+    return ValueOut(*value)

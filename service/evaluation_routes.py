@@ -1,0 +1,61 @@
+"""Asking what a model's policies are worth."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from service import wire
+from service.auth import Keys, Scope
+from service.challengers import RECORDED
+from service.errors import Invalid
+from service.evaluation import evaluate
+from service.evaluation_wire import EvaluationOut
+from service.host import Host
+from service.replica import Replica
+from service.route_docs import errors, read_errors, schema
+
+
+def evaluation_router(host: Host, keys: Keys) -> APIRouter:
+    """Return the route that evaluates."""
+    router = APIRouter(tags=["models"])
+    # One at a time: each may take a second or two of a core, and 64 MiB.
+    alone = asyncio.Lock()
+    content = {"application/json": {"schema": schema("EvaluationOut")}}
+    answer: dict[int | str, dict[str, object]] = {
+        200: {"description": "What each policy is worth.", "content": content}
+    }
+
+    @router.get(
+        "/v1/models/{model}/evaluation",
+        operation_id="evaluate",
+        response_class=Response,
+        responses=answer | read_errors() | errors(422),
+    )
+    async def get_evaluation(
+        model: str,
+        request: Request,
+        rounds: Annotated[
+            int, Query(ge=2, le=RECORDED, description="Newest rounds to evaluate on, at most.")
+        ] = RECORDED,
+    ) -> Response:
+        """Tell what the model's policies are worth: the one that decides, and others.
+
+        The others are challengers, showing each label alike, and always showing the same one.
+        """
+        caller = keys.caller(request.headers.get("authorization"))
+        caller.require(Scope.ADMIN)
+
+        async def act(replica: Replica) -> EvaluationOut:
+            if not replica.takes_feedback:
+                what = "a learner that takes feedback"
+                raise Invalid.of("model", what, replica.fold.learner.kind)
+            async with alone:
+                return await evaluate(host.store, replica, rounds)
+
+        body = wire.encode(await host.use(caller.key_of(model), act))
+        return Response(body, media_type="application/json")
+
+    return router

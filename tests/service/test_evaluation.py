@@ -1,0 +1,257 @@
+"""What policies are worth, told over HTTP: the library's numbers, of rounds not learned from."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from learners import NoiseRates
+from learners import create as create_learner
+from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, progressive, weights_of
+from service import challengers, evaluation
+from service.evaluation import rates_in_force, verdict_of
+from service.events import LabelChange, Rates, RatesByLabel
+from tests.service.apps import RCNBF, Json, app_client, create
+from tests.service.test_fold import admin, fold_of
+from tests.service.test_transfer import exported
+
+BPA: Json = {"name": "passive", "learner": {"kind": "bpa", "gamma": 0.3}}
+GAMMA = 0.5
+LEARNER: Json = {"kind": "rcnbf", "gamma": GAMMA, "rho_0": 0.2, "rho_1": 0.3}
+RATES = NoiseRates(0.2, 0.3)
+
+
+@pytest.fixture
+async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """Return a client of an application."""
+    async with app_client(valkey_url) as client:
+        yield client
+
+
+async def play(client: httpx.AsyncClient, path: str, rounds: int, seed: int = 0) -> list[str]:
+    """Play rounds whose clicks lie; return the right labels."""
+    rng = np.random.default_rng(seed)
+    rights = rng.choice(["a", "b", "c"], size=rounds, p=[0.6, 0.3, 0.1])
+    centres = {"a": [2.0, 0.0, 0.0], "b": [0.0, 2.0, 0.0], "c": [0.0, 0.0, 2.0]}
+    for start in range(0, rounds, 100):
+        some = rights[start : start + 100].tolist()
+        items = [{"x": (rng.normal(size=3) + centres[right]).tolist()} for right in some]
+        answer = await client.post(f"{path}/predict/batch", json={"items": items})
+        clicks = []
+        for decision, right in zip(answer.json()["items"], some, strict=True):
+            bit = decision["label"] == right
+            bit ^= rng.random() < (RATES.rho_1 if bit else RATES.rho_0)
+            clicks.append({"decision_id": decision["decision_id"], "feedback": int(bit)})
+        await client.post(f"{path}/feedback/batch", json={"items": clicks})
+    return [str(right) for right in rights]
+
+
+async def evaluated(client: httpx.AsyncClient, path: str, **query: Any) -> Json:
+    """Return the evaluation of a model."""
+    answer = await client.get(f"{path}/evaluation", params=query)
+    assert answer.status_code == 200, answer.text
+    found: Json = answer.json()
+    return found
+
+
+def policy(found: Json, kind: str, name: str | None = None) -> Json:
+    """Return one policy of an evaluation."""
+    policies: list[Json] = found["policies"]
+    return next(p for p in policies if p["policy"] == kind and name in (None, p["name"]))
+
+
+async def rounds_of(client: httpx.AsyncClient, path: str) -> Rounds:
+    """Return the rounds in a model's export."""
+    lines = [each for each in (await exported(client, path))[1:] if each["kind"] == "feedback"]
+    return Rounds(
+        np.array([each["x"] for each in lines]),
+        np.array(["abc".index(each["label"]) for each in lines]),
+        np.array([each["propensity"] for each in lines]),
+        np.array([each["feedback"] for each in lines]),
+    )
+
+
+def near(value: Value) -> Any:
+    """Return what a value in an answer has to be."""
+    return pytest.approx(value._asdict(), abs=1e-9)
+
+
+async def test_the_numbers_are_the_librarys(client: httpx.AsyncClient) -> None:
+    """Every policy and estimate, worked out again from the model's export."""
+    path = await create(client, learner=LEARNER, challengers=[BPA], seed=3)
+    rights = await play(client, path, 1500)
+    found = await evaluated(client, path)
+    told = {name: found[name] for name in ("rounds", "first_seq", "last_seq", "seq")}
+    assert told == {"rounds": 1500, "first_seq": 1, "last_seq": 1500, "seq": 1500}
+    assert (found["rho_0"], found["rho_1"]) == (pytest.approx(0.2), pytest.approx(0.3))
+    assert (found["by_label"], found["rates_from"]) == (False, "learner")
+    kinds = [(p["policy"], p["name"]) for p in found["policies"]]
+    assert kinds[:3] == [("deciding", "original"), ("uniform", None), ("challenger", "passive")]
+    assert {name for kind, name in kinds[3:] if kind == "label"} == {"a", "b", "c"}
+    rounds = await rounds_of(client, path)
+    expected = Evaluation(rounds, AssumedRates.same(RATES, 3))
+    shadow = progressive(create_learner("bpa", 3, 3, gamma=0.3), rounds)
+    for kind, name, probabilities in (
+        ("uniform", None, np.full((1500, 3), 1 / 3)),
+        ("label", "a", np.eye(3)[[0] * 1500]),
+        ("challenger", "passive", shadow),
+    ):
+        weights = weights_of(rounds, probabilities)
+        got = policy(found, kind, name)
+        assert got["ips"] == near(expected.ips(weights))
+        snips = expected.snips(weights)
+        assert snips is not None
+        assert got["snips"] == near(snips)
+        robust = expected.doubly_robust(weights, (probabilities * expected.predicted).sum(1))
+        if kind == "challenger":
+            # It is told the label that the challenger would have drawn, not all probabilities.
+            assert got["dr"]["value"] == pytest.approx(robust.value, abs=robust.error / 2)
+        else:
+            assert got["dr"] == near(robust)
+        assert got["trusted"]
+    deciding = policy(found, "deciding")
+    assert deciding["ips"] == near(expected.ips(np.ones(1500)))
+    assert (deciding["effective"], deciding["dr"]) == (1500, None)
+    shown = np.array(list("abc"))[rounds.labels]
+    truth = float((shown == np.array(rights)).mean())
+    assert deciding["ips"]["low"] < truth < deciding["ips"]["high"]
+    assert (
+        policy(found, "label", "a")["ips"]["low"] < 0.6 < policy(found, "label", "a")["ips"]["high"]
+    )
+    # Without correction the clicks say something else of the same policy.
+    assert abs(float(rounds.feedback.mean()) - truth) > deciding["ips"]["error"]
+
+
+async def test_each_policy_is_told_of_by_its_own_rounds(client: httpx.AsyncClient) -> None:
+    """A challenger since it came, the deciding one since it was promoted."""
+    path = await create(client, learner=LEARNER)
+    await play(client, path, 200)
+    await client.post(f"{path}/challengers", json=BPA)
+    await play(client, path, 300, seed=1)
+    found = await evaluated(client, path)
+    assert (found["rounds"], policy(found, "challenger")["rounds"]) == (500, 300)
+    await client.post(f"{path}/challengers/passive/promote")
+    empty = policy(await evaluated(client, path), "deciding")
+    assert (empty["name"], empty["rounds"], empty["ips"]) == ("passive", 0, None)
+    assert not empty["trusted"]
+    await play(client, path, 400, seed=2)
+    found = await evaluated(client, path)
+    assert policy(found, "deciding")["rounds"] == 400
+    assert policy(found, "challenger", "original")["rounds"] == 400
+    assert policy(found, "uniform")["rounds"] == 900
+    newest = await evaluated(client, path, rounds=150)
+    assert (newest["rounds"], newest["last_seq"]) == (150, newest["seq"])
+    assert policy(newest, "deciding")["rounds"] == 150
+
+
+async def test_a_full_record_tells_of_its_rounds(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A challenger that has forgotten its first rounds is told of by the others."""
+    monkeypatch.setattr(challengers, "RECORDED", 120)
+    path = await create(client, learner=LEARNER, challengers=[BPA])
+    await play(client, path, 300)
+    assert policy(await evaluated(client, path), "challenger")["rounds"] == 120
+
+
+async def test_what_the_log_cannot_tell_is_not_trusted(client: httpx.AsyncClient) -> None:
+    """Too few rounds; and a learner that never explores, which shows nothing but its best."""
+    path = await create(client, learner=LEARNER)
+    empty = await evaluated(client, path)
+    assert (empty["rounds"], empty["first_seq"], empty["policies"]) == (0, None, [])
+    await play(client, path, 100)
+    found = policy(await evaluated(client, path), "label", "c")
+    assert not found["trusted"]
+    assert found["verdict"].startswith("too few")
+    path = await create(client, learner={"kind": "confidit"})
+    await play(client, path, 1000)
+    told = await evaluated(client, path)
+    assert told["rates_from"] == "nothing"
+    assert policy(told, "deciding")["trusted"]
+    assert policy(told, "uniform")["verdict"].startswith("it does what the log could not show")
+
+
+async def test_silence_is_evaluated_as_it_is_learned(client: httpx.AsyncClient) -> None:
+    """An expired decision is a missing click, or nothing, as the spec says."""
+    for on_expiry, rounds in (("no_click", 3), ("ignore", 0)):
+        path = await create(client, on_expiry=on_expiry, window_s=0.1)
+        for number in range(3):
+            await client.post(f"{path}/predict", json={"x": [1, 2, number]})
+        while (await client.get(path)).json()["counters"]["expired"] < 3:
+            pass
+        assert (await evaluated(client, path))["rounds"] == rounds
+
+
+async def test_few_constant_labels_are_told_of(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were shown most often, and none that is retired."""
+    monkeypatch.setattr(evaluation, "MOST_CONSTANT", 1)
+    path = await create(client, learner=LEARNER)
+    await play(client, path, 300)
+    first = [
+        p["name"] for p in (await evaluated(client, path))["policies"] if p["policy"] == "label"
+    ]
+    assert first == ["a"]
+    await client.post(f"{path}/labels", json={"retire": ["a"]})
+    found = await evaluated(client, path)
+    assert [p["name"] for p in found["policies"] if p["policy"] == "label"] == ["b"]
+
+
+async def test_the_work_is_bounded(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the values of all rounds together, and by the entries that are looked at."""
+    path = await create(client, learner=LEARNER)
+    await play(client, path, 600)
+    monkeypatch.setattr(evaluation, "MOST_VALUES", 300)
+    assert (await evaluated(client, path))["rounds"] == 100
+    monkeypatch.undo()
+    monkeypatch.setattr(evaluation, "MOST_ENTRIES", 1)
+    assert (await evaluated(client, path))["rounds"] == 512
+
+
+@pytest.mark.parametrize("rounds", ["1", "20001", "x", "1.5"])
+async def test_other_numbers_of_rounds_are_refused(client: httpx.AsyncClient, rounds: str) -> None:
+    """The refusal names what was asked."""
+    path = await create(client)
+    answer = await client.get(f"{path}/evaluation", params={"rounds": rounds})
+    assert answer.status_code == 422
+    assert answer.json()["error"]["details"][0]["where"].endswith("rounds")
+
+
+async def test_a_learner_from_labels_is_refused(client: httpx.AsyncClient) -> None:
+    """It makes no decisions that could be told of."""
+    path = await create(client, learner={"kind": "perceptron"})
+    assert (await client.get(f"{path}/evaluation")).status_code == 422
+
+
+def test_the_rates_are_those_in_force() -> None:
+    """The log's last, each label's own where they are known; else the learner's, else none."""
+    fold = fold_of(learner=RCNBF)
+    rates, source = rates_in_force(fold)
+    assert (source, rates.rho_0.tolist(), rates.rho_1.tolist()) == ("learner", [0.1] * 3, [0.2] * 3)
+    each = RatesByLabel([0.1, 0.2, 0.3], [0.2, 0.1, 0.0], [0.01] * 3, [0.02] * 3)
+    fold.apply(admin(Rates(0.25, 0.15, each)))
+    fold.apply(admin(LabelChange(["d"], [])))
+    rates, source = rates_in_force(fold)
+    assert (source, rates.shared) == ("log", False)
+    assert rates.rho_0.tolist() == [0.1, 0.2, 0.3, 0.25]
+    assert rates.rho_1_error.tolist()[:3] == [0.02] * 3
+    assert rates.rho_1_error[3] > 0.25
+    # A label of which no click can be corrected: the common rates, for all.
+    senseless = RatesByLabel([0.1, 0.6, 0.3], [0.2, 0.4, 0.0], [0.01] * 3, [0.02] * 3)
+    fold.apply(admin(Rates(0.25, 0.15, senseless)))
+    rates, source = rates_in_force(fold)
+    assert (source, rates.shared, rates.rho_0.tolist()) == ("log", True, [0.25] * 4)
+    assert rates_in_force(fold_of(learner={"kind": "bpa"}))[1] == "nothing"
+
+
+def test_weights_that_do_not_average_one_are_noticed() -> None:
+    """Unless chance explains it."""
+    rng = np.random.default_rng(0)
+    possible = (rng.random(5000) < 0.2) / 0.2
+    assert verdict_of(possible) == "trusted"
+    assert "average 0.20" in verdict_of((rng.random(5000) < 0.2).astype(float))
