@@ -20,6 +20,7 @@ from clients.errors import (
     UnavailableError,
     UnsupportedMediaTypeError,
 )
+from clients.evaluation_types import Evaluation, PolicyValue, Value
 from clients.neighbor_types import (
     Hub,
     HubAlarm,
@@ -33,6 +34,7 @@ from clients.neighbor_types import (
 from clients.recommender import Recommendation, Recommender
 from clients.retries import Retries
 from clients.types import (
+    Challenger,
     Check,
     Counters,
     Decision,
@@ -60,6 +62,7 @@ from clients.types import (
 __all__ = [
     "ApiError",
     "AsyncClient",
+    "Challenger",
     "Check",
     "Client",
     "ConflictError",
@@ -68,6 +71,7 @@ __all__ = [
     "Dense",
     "Detail",
     "Estimate",
+    "Evaluation",
     "Example",
     "Features",
     "Feedback",
@@ -92,6 +96,7 @@ __all__ = [
     "NoiseRates",
     "NotFoundError",
     "Pair",
+    "PolicyValue",
     "ProtocolError",
     "Readiness",
     "Receipt",
@@ -107,6 +112,7 @@ __all__ = [
     "UnauthorizedError",
     "UnavailableError",
     "UnsupportedMediaTypeError",
+    "Value",
     "Voter",
     "WindowNoise",
 ]

@@ -17,8 +17,10 @@ import msgspec
 import numpy as np
 
 from clients.errors import BY_CODE, ApiError, Detail, InputError, ProtocolError
+from clients.evaluation_types import Evaluation
 from clients.neighbor_types import Hubs, Neighbors, WindowNoise
 from clients.types import (
+    Challenger,
     Decision,
     Example,
     Features,
@@ -106,6 +108,31 @@ def set_rates(model: str, rho_0: float, rho_1: float) -> Call[int]:
     return Call(
         method="POST", path=_path(model, "rates"), body=body, parse=lambda got: _seq(got).seq
     )
+
+
+def add_challenger(model: str, challenger: Challenger) -> Call[Model]:
+    """POST /v1/models/{model}/challengers."""
+    path = _path(model, "challengers")
+    return Call(method="POST", path=path, body=_encode(challenger), parse=_decoder(Model))
+
+
+def drop_challenger(model: str, name: str) -> Call[None]:
+    """DELETE /v1/models/{model}/challengers/{challenger}."""
+    path = _path(model, "challengers", quote(name, safe=""))
+    return Call(method="DELETE", path=path, parse=_nothing, gone_is_done=True)
+
+
+def promote(model: str, name: str) -> Call[Model]:
+    """POST /v1/models/{model}/challengers/{challenger}/promote."""
+    path = _path(model, "challengers", quote(name, safe=""), "promote")
+    return Call(method="POST", path=path, parse=_decoder(Model))
+
+
+def evaluate(model: str, rounds: int | None) -> Call[Evaluation]:
+    """GET /v1/models/{model}/evaluation."""
+    path = _path(model, "evaluation")
+    asked = "" if rounds is None else f"?rounds={rounds}"
+    return Call(method="GET", path=path + asked, parse=_decoder(Evaluation))
 
 
 def noise(model: str) -> Call[Noise]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 
@@ -13,9 +13,11 @@ from clients import _wire
 from clients._base import TIMEOUT_S, Base, broken, id_of, ids_of, read
 from clients._wire import Call
 from clients.errors import ApiError
+from clients.evaluation_types import Evaluation
 from clients.neighbor_types import Hubs, Neighbors, WindowNoise
 from clients.retries import RETRIES, Retries
 from clients.types import (
+    Challenger,
     Decision,
     Example,
     Features,
@@ -105,6 +107,22 @@ class AsyncClient(Base):
     async def set_rates(self, model: str, *, rho_0: float, rho_1: float) -> int:
         """Let the model assume other noise rates from now on; return the event's number."""
         return await self._send(_wire.set_rates(model, rho_0, rho_1))
+
+    async def add_challenger(self, model: str, name: str, learner: dict[str, Any]) -> Model:
+        """Let one more learner learn from the model's log without deciding."""
+        return await self._send(_wire.add_challenger(model, Challenger(name, learner)))
+
+    async def drop_challenger(self, model: str, name: str) -> None:
+        """Forget a challenger with what it has learned."""
+        await self._send(_wire.drop_challenger(model, name))
+
+    async def promote(self, model: str, name: str) -> Model:
+        """Let a challenger decide from now on; the one that decided becomes a challenger."""
+        return await self._send(_wire.promote(model, name))
+
+    async def evaluate(self, model: str, *, rounds: int | None = None) -> Evaluation:
+        """Return what the model's policies are worth, from the newest rounds of its log."""
+        return await self._send(_wire.evaluate(model, rounds))
 
     async def noise(self, model: str) -> Noise:
         """Return what is known of how a model's clicks lie: rates in force, and estimates."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 
@@ -16,9 +16,11 @@ from clients import _wire
 from clients._base import TIMEOUT_S, Base, broken, id_of, ids_of, read
 from clients._wire import Call
 from clients.errors import ApiError
+from clients.evaluation_types import Evaluation
 from clients.neighbor_types import Hubs, Neighbors, WindowNoise
 from clients.retries import RETRIES, Retries
 from clients.types import (
+    Challenger,
     Decision,
     Example,
     Features,
@@ -149,6 +151,71 @@ class Client(Base):
             P(feedback = 0 | the label was right), in [0, 1), with rho_0 + rho_1 < 1.
         """
         return self._send(_wire.set_rates(model, rho_0, rho_1))
+
+    def add_challenger(self, model: str, name: str, learner: dict[str, Any]) -> Model:
+        """Let one more learner learn from the model's log without deciding.
+
+        Parameters
+        ----------
+        model
+            Its name.
+        name, learner
+            As in `Challenger`.
+
+        Raises
+        ------
+        InvalidError
+            The learner takes no feedback, or there are four already.
+        ConflictError
+            There is another learner with this name.
+        """
+        return self._send(_wire.add_challenger(model, Challenger(name, learner)))
+
+    def drop_challenger(self, model: str, name: str) -> None:
+        """Forget a challenger with what it has learned.
+
+        Raises
+        ------
+        ConflictError
+            It decides: promote another one first.
+        """
+        self._send(_wire.drop_challenger(model, name))
+
+    def promote(self, model: str, name: str) -> Model:
+        """Let a challenger decide from now on; the one that decided becomes a challenger.
+
+        The learner that the model was made with is called `"original"`.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such challenger.
+        """
+        return self._send(_wire.promote(model, name))
+
+    def evaluate(self, model: str, *, rounds: int | None = None) -> Evaluation:
+        """Return what the model's policies are worth, from the newest rounds of its log.
+
+        Parameters
+        ----------
+        model
+            Its name.
+        rounds
+            How many at most, 2 to 20,000; as many as possible by default.
+
+        Raises
+        ------
+        InvalidError
+            The model's learner takes no feedback.
+
+        Examples
+        --------
+        ::
+
+            for policy in client.evaluate("ads").policies:
+                print(policy.policy, policy.name, policy.best, policy.verdict)
+        """
+        return self._send(_wire.evaluate(model, rounds))
 
     def noise(self, model: str) -> Noise:
         """Return what is known of how a model's clicks lie: rates in force, and estimates.

@@ -45,6 +45,21 @@ class Named(msgspec.Struct, frozen=True, tag_field="type", tag="named"):
     fields: tuple[Field, ...]
 
 
+class Challenger(msgspec.Struct, frozen=True):
+    """A learner that learns from a model's log without deciding.
+
+    Parameters
+    ----------
+    name
+        By what it is promoted or dropped.
+    learner
+        `{"kind": ..., option: value, ...}`; it has to take feedback.
+    """
+
+    name: str
+    learner: dict[str, Any]
+
+
 class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a model is made of; it never changes afterwards, but for its labels.
 
@@ -77,6 +92,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         Feedbacks after which the noise rates are estimated anew, from the newest so many.
     estimate_on_drift
         Whether they are, too, when the share of clicks on the greedy label has changed.
+    challengers
+        Up to four learners that learn from the same log without deciding.
 
     Examples
     --------
@@ -100,6 +117,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     log_keep: int | UnsetType = UNSET
     estimate_every: int | UnsetType = UNSET
     estimate_on_drift: bool | UnsetType = UNSET
+    challengers: tuple[Challenger, ...] | UnsetType = UNSET
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -128,6 +146,12 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    learner
+        The one that decides.
+    deciding
+        Its name: `"original"` for the one that the model was made with.
+    challengers
+        Those who learn from the same log without deciding.
     seq
         Number of the last event of the log.
     chain
@@ -140,6 +164,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     learner: dict[str, Any]
+    deciding: str
+    challengers: tuple[Challenger, ...]
     labels: tuple[Label, ...]
     features: Dense | Named | Hashed
     scaling: str

@@ -13,6 +13,7 @@ COMMANDS = {
     "replay": ("service.replay_command", "replay a data set as a noisy click stream"),
     "demo": ("service.demo_command", "show the whole loop on real data in a minute or two"),
     "noise": ("service.noise_command", "what is known of how a model's clicks lie"),
+    "evaluate": ("service.evaluate_command", "what a model's policies are worth, from its log"),
     "key": ("service.key_command", "make an API key"),
 }
 

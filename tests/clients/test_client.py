@@ -11,6 +11,7 @@ import pytest
 
 from clients import (
     AsyncClient,
+    Challenger,
     Client,
     ConflictError,
     Example,
@@ -112,6 +113,52 @@ def test_batches_keep_their_order(client: Client) -> None:
     assert statuses == ["applied"] * 1003 + ["duplicate", "conflict", "unknown"]
     assert [receipt.seq for receipt in receipts[:1003]] == list(range(1, 1004))
     assert client.predict_batch(spec.name, []) == []
+
+
+def test_challengers_are_evaluated_and_promoted(client: Client) -> None:
+    """From the spec or later; what is promoted decides, what is dropped is gone."""
+    spec = fresh_spec(challengers=(Challenger("passive", {"kind": "bpa", "gamma": 0.5}),))
+    model = client.create_model(spec)
+    assert (model.deciding, model.challengers) == ("original", spec.challengers)
+    model = client.add_challenger(spec.name, "ban", {"kind": "banditron"})
+    assert [each.name for each in model.challengers] == ["passive", "ban"]
+    decisions = client.predict_batch(spec.name, [Instance(x=[1, n, -n]) for n in range(300)])
+    client.feedback_batch(spec.name, [Feedback(d.decision_id, 1) for d in decisions])
+    found = client.evaluate(spec.name)
+    assert (found.rounds, found.last_seq, found.rates_from) == (300, found.seq, "learner")
+    kinds = [(policy.policy, policy.name) for policy in found.policies]
+    assert kinds[:2] == [("deciding", "original"), ("uniform", None)]
+    assert {("challenger", "passive"), ("challenger", "ban"), ("label", "a")} < set(kinds)
+    deciding, uniform = found.policies[:2]
+    assert deciding.trusted
+    assert (deciding.best, deciding.rounds) == (deciding.snips, 300)
+    assert uniform.dr is not None
+    assert uniform.best == uniform.dr
+    assert client.evaluate(spec.name, rounds=50).rounds == 50
+    model = client.promote(spec.name, "passive")
+    assert (model.deciding, model.learner["kind"]) == ("passive", "bpa")
+    assert [each.name for each in model.challengers] == ["original", "ban"]
+    client.drop_challenger(spec.name, "ban")
+    assert [each.name for each in client.get_model(spec.name).challengers] == ["original"]
+    with pytest.raises(ConflictError, match="decides"):
+        client.drop_challenger(spec.name, "passive")
+    with pytest.raises(NotFoundError):
+        client.promote(spec.name, "no/body")
+    with pytest.raises(InvalidError, match="rounds"):
+        client.evaluate(spec.name, rounds=1)
+
+
+async def test_challengers_with_asyncio(service: Service) -> None:
+    """The same four calls."""
+    spec = fresh_spec()
+    async with AsyncClient(service.url) as client:
+        await client.create_model(spec)
+        model = await client.add_challenger(spec.name, "ban", {"kind": "banditron"})
+        assert [each.name for each in model.challengers] == ["ban"]
+        assert (await client.promote(spec.name, "ban")).deciding == "ban"
+        await client.drop_challenger(spec.name, "original")
+        found = await client.evaluate(spec.name, rounds=100)
+        assert (found.rounds, found.policies) == (0, ())
 
 
 def test_learning_from_labels(client: Client) -> None:

@@ -1,0 +1,59 @@
+"""The command `misclick evaluate`: what the policies of a model are worth."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+from rich.console import Console
+
+from clients import Client, MisclickError
+from clients.evaluation_report import slice_summary, values_table
+from service.replay_command import API_KEY_VARIABLE
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command and its options."""
+    parser = subparsers.add_parser(
+        "evaluate",
+        help="what a model's policies are worth, from its log",
+        description=(
+            "Estimate from the newest rounds of a model's log how often the label shown is the "
+            "right one, clicks corrected for noise: for the learner that decides, for its "
+            "challengers, for showing every label alike, and for always showing the same one. "
+            f"The API key, if the service has any, is read from {API_KEY_VARIABLE}."
+        ),
+        epilog="example: misclick evaluate ads --url http://localhost:8000",
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("model", help="its name")
+    parser.add_argument("--url", required=True, help="of the service")
+    parser.add_argument(
+        "--rounds", type=int, metavar="N", help="newest rounds at most (default: 20000)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show what is found; return the exit status."""
+    try:
+        with Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE)) as client:
+            found = client.evaluate(args.model, rounds=args.rounds)
+    except MisclickError as error:
+        print(f"misclick evaluate: {error}", file=sys.stderr)
+        return 2
+    if args.json:
+        print(msgspec.json.encode(found).decode())
+        return 0
+    console = Console(highlight=False)
+    if found.policies:
+        console.print(values_table(found))
+    for line in slice_summary(found):
+        console.print(line, markup=False)
+    return 0

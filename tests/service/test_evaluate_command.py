@@ -1,0 +1,97 @@
+"""The command `misclick evaluate`, with a real service."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from clients import Client, Evaluation, Feedback, Instance
+from clients.evaluation_report import slice_summary
+from service.cli import main
+from tests.clients.conftest import fresh_spec
+from tests.serving import Service
+
+
+def make(client: Client, *, rounds: int) -> str:
+    """Create a model with a challenger, play rounds, return its name."""
+    spec = fresh_spec(learner={"kind": "rcnbf", "rho_0": 0.1, "rho_1": 0.25, "gamma": 0.5})
+    client.create_model(spec)
+    client.add_challenger(spec.name, "passive", {"kind": "bpa"})
+    decisions = client.predict_batch(spec.name, [Instance(x=[n, 1, -1]) for n in range(rounds)])
+    client.feedback_batch(
+        spec.name, [Feedback(d.decision_id, int(d.label == "a")) for d in decisions]
+    )
+    return spec.name
+
+
+def test_what_policies_are_worth_is_shown(
+    service: Service, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table with every policy and what it is made from; as JSON what the client gets."""
+    monkeypatch.setenv("COLUMNS", "200")
+    with Client(service.url) as client:
+        name = make(client, rounds=400)
+        known = client.evaluate(name)
+    command = ["evaluate", name, "--url", service.url]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    dr = next(policy.dr for policy in known.policies if policy.name == "passive")
+    assert dr is not None
+    for part in (
+        *("decides: original", "challenger: passive", "every label alike", "always a"),
+        f"{100 * dr.value:.1f} ({100 * dr.low:.1f} to {100 * dr.high:.1f})",
+        "From 400 rounds, events 2 to 401 of 401.",
+        "that the deciding learner was made with: 10.0 % false clicks, 25.0 % missed clicks",
+    ):
+        assert part in said
+    assert main([*command, "--json"]) == 0
+    assert msgspec.json.decode(capsys.readouterr().out, type=Evaluation) == known
+    assert main([*command, "--rounds", "50", "--json"]) == 0
+    assert msgspec.json.decode(capsys.readouterr().out, type=Evaluation).rounds == 50
+
+
+def test_a_model_without_rounds_has_nothing_to_show(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is told so, and is no error."""
+    with Client(service.url) as client:
+        name = make(client, rounds=0)
+    assert main(["evaluate", name, "--url", service.url]) == 0
+    assert capsys.readouterr().out == "No rounds yet.\n"
+
+
+def test_clicks_taken_for_true_are_told_of() -> None:
+    """Numbers without correction must not look like the others."""
+    found = Evaluation(
+        rounds=9,
+        first_seq=1,
+        last_seq=9,
+        seq=9,
+        rho_0=0.1,
+        rho_1=0.2,
+        by_label=True,
+        rates_from="nothing",
+        policies=(),
+    )
+    assert "taken for true" in slice_summary(found)[1]
+    estimated = msgspec.structs.replace(found, rates_from="log")
+    assert (
+        "in force: 10.0 % false clicks, 20.0 % missed clicks, each" in slice_summary(estimated)[1]
+    )
+
+
+def test_mistakes_are_told_in_one_line(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model that is not there, too few rounds, a wrong address: status 2 and a sentence."""
+    with Client(service.url) as client:
+        name = make(client, rounds=0)
+    for arguments, complaint in (
+        (["no-such-model", "--url", service.url], "no-such-model"),
+        ([name, "--url", service.url, "--rounds", "1"], "rounds"),
+        ([name, "--url", "nowhere"], "base_url"),
+    ):
+        assert main(["evaluate", *arguments]) == 2
+        said = capsys.readouterr().err
+        assert complaint in said
+        assert said.count("\n") == 1
