@@ -251,6 +251,9 @@ class Cluster:
         """Stop everything."""
         for worker in self.workers:
             worker.close()
+        for pid in self.trainers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.store.close()
 
 
