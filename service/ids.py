@@ -52,13 +52,15 @@ class IdSigner:
     """
 
     def __init__(self, secret: bytes, model: str) -> None:
-        self._key = hmac.digest(secret, model.encode(), "sha256")
+        # A copy of what the key has made of it costs a third of beginning with the key each time.
+        self._mac = hmac.new(hmac.digest(secret, model.encode(), "sha256"), digestmod="sha256")
 
     def sign(self, decision: DecisionId) -> str:
         """Return the id as 40 characters."""
         body = decision.nonce + decision.issued_ms.to_bytes(TIME_BYTES, "big")
-        mac = hmac.digest(self._key, body, "sha256")[:MAC_BYTES]
-        return base64.urlsafe_b64encode(body + mac).decode("ascii")
+        mac = self._mac.copy()
+        mac.update(body)
+        return base64.urlsafe_b64encode(body + mac.digest()[:MAC_BYTES]).decode("ascii")
 
     def verify(self, text: str) -> DecisionId | None:
         """Return what the id says, or None if this signer did not sign it."""
