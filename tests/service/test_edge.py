@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -116,6 +117,22 @@ async def test_a_body_that_drips_is_given_up(app: Edge, path: str, suffix: str) 
     chunks: list[bytes | float] = [b" ", 0.05] * 40
     answer = await call(app, "POST", path + suffix, chunks, JSON)
     assert (answer.status, error_of(answer)["code"]) == (400, "malformed")
+
+
+@pytest.mark.parametrize("too_late", [False, True])
+async def test_a_stopped_request_stays_stopped(app: Edge, path: str, too_late: bool) -> None:
+    """A body's time limit swallows nobody else's cancelling, not even in the same moment."""
+    request = asyncio.create_task(call(app, "POST", path + "/predict", [9.0], JSON))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    if too_late:
+        # The loop sleeps past the limit, so its timer and this cancelling come in one turn.
+        asyncio.get_running_loop().call_later(0.2, request.cancel)
+        time.sleep(0.25)  # noqa: ASYNC251 - on purpose
+    else:
+        request.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await request
 
 
 async def test_an_import_may_take_long(app: Edge) -> None:
