@@ -7,7 +7,7 @@ code.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -48,7 +48,7 @@ class Calls:
             if instance.min_seq is not None:
                 await _wait_for(replica, instance.min_seq)
             x = replica.fold.encoder.encode(instance.x)
-            decided = await replica.predict(_ask(replica, x, instance, "allowed"))
+            decided = await replica.predict(_ask(replica, x, instance))
             return wire.encode(_decision_out(replica, decided))
 
         return await self._host.use(key, act)
@@ -86,8 +86,7 @@ class Calls:
             await _wait_for(replica, min_seq)
             xs = await _encode(replica.fold.encoder, [item.x for item in items])
             asks = [
-                _ask(replica, x, item, f"items[{i}].allowed")
-                for i, (x, item) in enumerate(zip(xs, items, strict=True))
+                _ask(replica, x, item, i) for i, (x, item) in enumerate(zip(xs, items, strict=True))
             ]
             decided = await replica.predict_many(asks, xs)
             return _batch_out([_decision_out(replica, d) for d in decided], wire.Decisions, lines)
@@ -141,7 +140,7 @@ async def _encode(encoder: Encoder, instances: Sequence[Instance]) -> Rows:
     rows = np.empty((len(instances), encoder.size), dtype=np.float32)
     first, values = 0, 0
     for place, instance in enumerate(instances, 1):
-        values += len(instance) * (NAMED_VALUES if isinstance(instance, Mapping) else 1)
+        values += len(instance) * (NAMED_VALUES if isinstance(instance, dict) else 1)
         if values > TURN_VALUES or place == len(instances):
             rows[first:place] = encoder.encode_many(instances[first:place], first)
             first, values = place, 0
@@ -149,9 +148,11 @@ async def _encode(encoder: Encoder, instances: Sequence[Instance]) -> Rows:
     return rows
 
 
-def _ask(replica: Replica, x: Any, instance: wire.Instance, where: str) -> Ask:
-    allowed = instance.allowed
-    codes = None if allowed is None else replica.fold.allowed_codes(allowed, where)
+def _ask(replica: Replica, x: Any, instance: wire.Instance, place: int | None = None) -> Ask:
+    codes = None
+    if instance.allowed is not None:
+        where = "allowed" if place is None else f"items[{place}].allowed"
+        codes = replica.fold.allowed_codes(instance.allowed, where)
     return Ask(x, instance.request_id, codes)
 
 

@@ -63,8 +63,11 @@ class DenseEncoder:
 
     def encode(self, instance: Instance, where: str = "x") -> Row:
         """Return the list as a row."""
-        self._check_length(instance, where)
-        wide = np.frombuffer(self._pack(*instance))
+        try:
+            wide = np.frombuffer(self._pack(*instance))
+        except struct.error:
+            self._check_length(instance, where)
+            raise
         # No entry is larger than the norm; where that is too large (or NaN), look at each.
         # (vdot, because dot would warn of an overflow that is no news here.)
         if not np.vdot(wide, wide) <= MAX_VALUE * MAX_VALUE and not _all_usable(wide):
@@ -73,10 +76,12 @@ class DenseEncoder:
 
     def encode_many(self, instances: Sequence[Instance], first: int = 0) -> Rows:
         """Return the lists as rows, converted in one go."""
-        for i, instance in enumerate(instances):
-            if isinstance(instance, Mapping) or len(instance) != self.size:
+        try:
+            packed = b"".join([self._pack(*instance) for instance in instances])
+        except struct.error:
+            for i, instance in enumerate(instances):
                 self._check_length(instance, f"items[{first + i}].x")
-        packed = b"".join([self._pack(*instance) for instance in instances])
+            raise
         wide = np.frombuffer(packed).reshape(len(instances), self.size)
         if not _all_usable(wide):
             raise _name_unusable(wide, [f"items[{first + i}].x" for i in range(len(instances))])
