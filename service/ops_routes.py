@@ -13,6 +13,7 @@ from service.errors import NotFound
 from service.estimates import Estimates
 from service.host import Host
 from service.metrics import ModelNumbers, RequestMetrics
+from service.models import learners_of
 from service.readiness import check_redis
 from service.route_docs import errors, file_answer
 from service.store import Address, Store
@@ -91,6 +92,6 @@ def ops_router(host: Host, keys: Keys, metrics: RequestMetrics) -> APIRouter:
 async def _numbers(store: Store, key: str) -> ModelNumbers:
     meta = await store.meta(key)
     tally = None
-    if LEARNERS[meta.spec.learner.kind].takes_rates:
+    if LEARNERS[learners_of(meta)[0].learner.kind].takes_rates:
         tally = await Estimates(store, Address.of(key, meta.uid, meta.spec)).tally()
     return ModelNumbers(meta.spec.name, meta, await store.pending(key), tally)

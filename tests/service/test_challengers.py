@@ -478,3 +478,13 @@ def test_the_learners_are_written_as_they_are_read() -> None:
     assert parse_learners(text) == spec.learners
     assert learners_text(parse_learners(text)) == text
     assert parse_learners("") == []
+
+
+async def test_estimates_of_one_that_was_promoted_are_counted(client: httpx.AsyncClient) -> None:
+    """An operator sees the estimates of the learner that decides, not of the one that did."""
+    path = await create(client, learner={"kind": "bpa"}, challengers=[RCINE])
+    name = path.rpartition("/")[2]
+    line = f'misclick_estimate_running{{model="{name}"}}'
+    assert line not in (await client.get("/metrics")).text
+    await client.post(f"{path}/challengers/rates/promote")
+    assert line in (await client.get("/metrics")).text
