@@ -422,6 +422,17 @@ async def test_an_export_is_of_one_moment(store_url: str) -> None:
         await busy.close()
 
 
+async def test_an_export_has_a_whole_snapshot(store_url: str) -> None:
+    """One that lost a part meanwhile, to a newer one, is not exported."""
+    async with opened(store_url) as store:
+        address = await make(store, log_keep=0)
+        replica = await two_snapshots(store, address)
+        names = await raw_client(store).hget(address.part("snap1"), "parts")
+        await raw_client(store).hdel(address.part("parts"), names)
+        with pytest.raises(Conflict, match="snapshot was replaced"):
+            await anext(export(store, replica))
+
+
 async def parts_of(chunks: list[bytes]) -> AsyncIterator[bytes]:
     """Yield the parts of a body."""
     for chunk in chunks:
