@@ -17,11 +17,10 @@ and the best four over the last fifth play 20,000; the best one of each then pla
 counted: in its favour. Our learners have one form for all. The 784-feature sets have two seeds.
 
 ``forward``'s rates are unknown unless it says "told": "estimated" asks NREst every 10,000 rounds
-for the rates of all rounds so far, and learns them anew from the first round with what it says,
-as the service does. Each finished run is appended to ``versus_<family>.jsonl`` in the output
-folder (``versus_vw.jsonl``, ``versus_forward.jsonl``) and not played again: a run can be broken
-off, resumed or widened, and two processes may share the folder (``--only peers`` and ``--only
-ours``). After a change of a learner delete its file.
+for the rates of all rounds so far, as the service does. Each finished run is appended to
+``versus_<family>.jsonl`` in the output folder (``versus_vw.jsonl``, ``versus_forward.jsonl``) and
+not played again: a run can be broken off, resumed or widened, and two processes may share the
+folder (``--only peers`` and ``--only ours``). After a change of a learner delete its file.
 """
 
 from __future__ import annotations

@@ -43,25 +43,16 @@ class LabelRates(NamedTuple):
 
 
 class Ours(Contestant):
-    """A learner; with `estimate_every`, its rates come from the rounds so far.
-
-    One that takes each label's rates learns all rounds anew when they change, because what it
-    learned under the old ones is wrong; one that takes common rates uses them from then on.
-    """
+    """A learner; with `estimate_every`, its rates come from the rounds so far."""
 
     def __init__(self, name: str, data: Problem, true: Rates, estimate_every: int) -> None:
-        self._kind, _, knows = name.partition(" ")
+        kind, _, knows = name.partition(" ")
         self._data, self._xs, self._true = data, list(data.xs), true
         self._every = estimate_every if knows == ESTIMATED else None
-        self._learner = self._fresh()
-        self._rows: list[int] = []
-        self._outcomes: list[Outcome] = []
+        self._learner = create(kind, len(self._xs[0]), data.n_labels, **OPTIONS.get(kind, {}))
+        self._heard: list[tuple[int, int, int]] = []
         if knows == TOLD:
             give_rates(self._learner, LabelRates(*true, *np.zeros((2, data.n_labels))))
-
-    def _fresh(self) -> Learner:
-        options = OPTIONS.get(self._kind, {})
-        return create(self._kind, len(self._xs[0]), self._data.n_labels, **options)
 
     def show(self, row: int, uniform: float) -> int:
         """Draw from the learner's distribution."""
@@ -73,23 +64,19 @@ class Ours(Contestant):
     def hear(self, feedback: int) -> None:
         """Update the learner, and keep the round if rates are to be estimated."""
         propensity = float(self._decision.probabilities[self._label])
-        outcome = Outcome(
-            self._xs[self._row], self._label, self._decision.greedy, propensity, feedback
-        )
-        self._learner.update(outcome)
+        x, greedy = self._xs[self._row], self._decision.greedy
+        self._learner.update(Outcome(x, self._label, greedy, propensity, feedback))
         if self._every is not None:
-            self._rows.append(self._row)
-            self._outcomes.append(outcome)
+            self._heard.append((self._row, self._label, feedback))
 
     def rest(self, n_rounds: int) -> None:
         """Estimate the rates, if it is time to, and use them."""
         if self._every is None or n_rounds % self._every:
             return
         begin_s = time.process_time()
-        labels = np.array([outcome.label for outcome in self._outcomes], dtype=np.int64)
-        feedback = np.array([outcome.feedback for outcome in self._outcomes], dtype=np.int64)
+        rows, labels, feedback = np.array(self._heard, dtype=np.int64).T.copy()
         estimator = NREst(self._data.n_labels)
-        estimate = estimator.estimate(self._data.xs[self._rows], labels, feedback).estimate
+        estimate = estimator.estimate(self._data.xs[rows], labels, feedback).estimate
         reading = estimate.reading
         if reading is None:
             return
@@ -102,8 +89,6 @@ class Ours(Contestant):
         )
         if not estimate.trusted:
             return
-        if self._learner.takes_label_rates:
-            self._learner = self._fresh()
         give_rates(
             self._learner,
             LabelRates(
@@ -113,9 +98,6 @@ class Ours(Contestant):
                 reading.label_rho_1_error,
             ),
         )
-        if self._learner.takes_label_rates:
-            for outcome in self._outcomes:
-                self._learner.update(outcome)
 
 
 def give_rates(learner: Learner, rates: LabelRates) -> None:

@@ -5,7 +5,8 @@ The contract
 Making one
     `create` from plain values, `LEARNERS` by kind.
 Bandit learners, from the bit that says whether a shown label was right
-    `Banditron`, `RCNBF`, `RCINE` (first order, importance weighted), `BPA` (passive-aggressive),
+    `Forward` (the default: regression, read through each label's noise rates), `Banditron`,
+    `RCNBF`, `RCINE` (first order, importance weighted), `BPA` (passive-aggressive),
     `SOBA`, `Confidit` (second order).
 Full information, from labels
     `Perceptron`; and from the labels of neighbours in a moving window `KNN`, `RkNN`, `PlugIn`,
@@ -24,6 +25,7 @@ Errors
 from learners.bandits.banditron import Banditron
 from learners.bandits.bpa import BPA
 from learners.bandits.confidit import Confidit
+from learners.bandits.forward import Forward
 from learners.bandits.perceptron import Perceptron
 from learners.bandits.rcine import RCINE
 from learners.bandits.rcnbf import RCNBF
@@ -70,6 +72,7 @@ __all__ = [
     "Banditron",
     "Confidit",
     "Distribution",
+    "Forward",
     "HwKNN",
     "InputError",
     "Learner",

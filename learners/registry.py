@@ -8,6 +8,7 @@ from types import MappingProxyType
 from learners.bandits.banditron import Banditron
 from learners.bandits.bpa import BPA
 from learners.bandits.confidit import Confidit
+from learners.bandits.forward import Forward
 from learners.bandits.perceptron import Perceptron
 from learners.bandits.rcine import RCINE
 from learners.bandits.rcnbf import RCNBF
@@ -25,7 +26,9 @@ from learners.neighbors.nhbnn import NHBNN
 from learners.neighbors.rknn import PlugIn, RkNN
 from learners.neighbors.weighted import AKNN, NWKNN
 
-_BANDITS: tuple[type[Learner], ...] = (Perceptron, Banditron, RCNBF, RCINE, BPA, SOBA, Confidit)
+_BANDITS: tuple[type[Learner], ...] = (
+    Perceptron, Banditron, RCNBF, RCINE, BPA, SOBA, Confidit, Forward,
+)  # fmt: skip
 _NEIGHBORS: tuple[type[Learner], ...] = (
     KNN, RkNN, PlugIn, AutoRkNN, HwKNN, HFNN, HIKNN, NHBNN, ANHBNN, AKNN, NWKNN, NeighborBandit,
 )  # fmt: skip

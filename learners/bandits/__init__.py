@@ -11,6 +11,8 @@ bpa
     `BPA`: passive-aggressive; hard, I and II.
 soba, confidit
     `SOBA` and `Confidit`: second order, diagonal or full.
-exploration
-    Inverse gap weighting, for learners that estimate rewards.
+forward
+    `Forward`: regression of the raw click, read through each label's noise; the default.
+block_regression, random_features
+    What it is made of: a block-diagonal Kalman filter a label, and triangle waves.
 """

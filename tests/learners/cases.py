@@ -20,4 +20,17 @@ CASES: dict[str, LearnerFactory] = {
     "soba-full": partial(create, "soba", gamma=0.2, a=2.0, matrix="full"),
     "confidit-diagonal": partial(create, "confidit", alpha=0.5, eta=2.0),
     "confidit-full": partial(create, "confidit", alpha=0.5, eta=2.0, matrix="full"),
+    "forward-gaps": partial(
+        create,
+        "forward",
+        rho_0=0.1,
+        rho_1=0.2,
+        gain=5.0,
+        gamma=0.1,
+        drift=1e-3,
+        block_size=4,
+        n_waves=9,
+        seed=3,
+    ),
+    "forward-greedy": partial(create, "forward", exploration="greedy", gamma=0.2, n_waves=0),
 }

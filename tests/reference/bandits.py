@@ -158,3 +158,77 @@ class SlowConfidit:
         target = old @ self.weights[label] + (2 * feedback - 1) * unit
         self.weights[label] = np.linalg.solve(new, target)
         self.matrices[label] = new
+
+
+def wave_features(x: FloatArray, count: int, seed: int) -> list[float]:
+    """Return the triangle waves of an instance of length 1, number by number."""
+    raw = [int(value) for value in np.random.PCG64(seed).random_raw(count * 33)]
+    uniform = [(value >> 11) / 2**53 for value in raw]
+    n_inputs = 16
+    features = []
+    for j in range(count):
+        turn = uniform[2 * count * n_inputs + j]
+        for i in range(j * n_inputs, (j + 1) * n_inputs):
+            spread = math.sqrt(12) * (uniform[count * n_inputs + i] - 0.5)
+            turn += math.sqrt(len(x) / n_inputs) / math.pi * spread * x[raw[i] % len(x)]
+        features.append(math.sqrt(1.5 / count) * (4 * abs(turn - round(turn)) - 1))
+    return features
+
+
+class SlowForward:
+    """Regression of the raw click, each block's covariance inverted and solved for anew."""
+
+    def __init__(self, n_features: int, n_labels: int, block: int, n_waves: int, seed: int) -> None:
+        width = n_features + 1 + n_waves
+        self.n_waves, self.seed = n_waves, seed
+        variances = [0.1] * width
+        variances[n_features] = 0.25
+        parts = [list(range(width))[i : i + block] for i in range(0, width, block)]
+        self.parts = parts
+        self.covariances = [
+            [np.diag([variances[i] for i in part]) for part in parts] for _ in range(n_labels)
+        ]
+        self.weights = np.zeros((n_labels, width))
+        self.noises, self.counts = [0.25] * n_labels, [0] * n_labels
+        self.rho_0, self.rho_1 = np.zeros(n_labels), np.zeros(n_labels)
+
+    def inputs(self, x: FloatArray) -> FloatArray:
+        """Return x scaled to length 1, the constant, and the waves."""
+        unit = x / math.sqrt(dot(x.tolist(), x.tolist()))
+        return np.array([*unit, 1.0, *wave_features(unit, self.n_waves, self.seed)])
+
+    def relevance(self, x: FloatArray) -> list[float]:
+        """Return (w_k . z - rho_0k) / beta_k."""
+        clicks = self.weights @ self.inputs(x)
+        return [
+            float((click - low) / (1 - low - missed))
+            for click, low, missed in zip(clicks, self.rho_0, self.rho_1, strict=True)
+        ]
+
+    def probabilities(self, x: FloatArray, gain: float) -> list[float]:
+        """Return inverse gap weighting with each label's own gain."""
+        relevance, n_labels = self.relevance(x), len(self.counts)
+        best = argmax(relevance)
+        beta = float(np.mean(1 - self.rho_0 - self.rho_1))
+        shares = []
+        for value, count in zip(relevance, self.counts, strict=True):
+            known = math.sqrt(min(sum(self.counts), n_labels * count) + 1)
+            shares.append(1 / (n_labels + gain * beta * known * (relevance[best] - value)))
+        shares[best] = 0.0
+        shares[best] = 1 - sum(shares)
+        return shares
+
+    def update(self, x: FloatArray, label: int, feedback: int) -> None:
+        """Learn from one round."""
+        z = self.inputs(x)
+        error = feedback - float(self.weights[label] @ z)
+        self.counts[label] += 1
+        memory = min(self.counts[label] + 20, 500)
+        self.noises[label] += (min(error**2, 1) - self.noises[label]) / memory
+        noise = self.noises[label] = max(self.noises[label], 0.01)
+        covariances = self.covariances[label]
+        total = sum(float(z[p] @ c @ z[p]) for p, c in zip(self.parts, covariances, strict=True))
+        for i, part in enumerate(self.parts):
+            self.weights[label][part] += covariances[i] @ z[part] * error / (noise + total)
+            precision = np.linalg.inv(covariances[i]) + np.outer(z[part], z[part]) / noise
+            covariances[i] = np.linalg.inv(precision)

@@ -1,0 +1,245 @@
+"""Forward."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from learners import Forward, InputError, Outcome, ParameterError, StateError, draw
+from learners.base import FloatArray
+from learners.checks import state_digest
+from tests.reference.bandits import SlowForward, argmax
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def taught(learner: Forward, seed: int, n_rounds: int = 30) -> Forward:
+    """Let a learner learn random rounds."""
+    rng = np.random.default_rng(seed)
+    for x in rng.normal(size=(n_rounds, learner.n_features)):
+        label, bit = int(rng.integers(learner.n_labels)), int(rng.integers(2))
+        learner.update(Outcome(x, label, label, 0.5, bit))
+    return learner
+
+
+@pytest.mark.parametrize("block", [1, 3, 12])
+@given(seed=SEEDS)
+def test_equals_slow_twin(block: int, seed: int) -> None:
+    """The same relevance, choices and shares as with every covariance inverted anew."""
+    rng = np.random.default_rng(seed)
+    fast = Forward(4, 3, block_size=block, n_waves=7, seed=5, gain=3.0)
+    slow = SlowForward(4, 3, block, 7, 5)
+    slow.rho_0, slow.rho_1 = rng.uniform(0, 0.4, (2, 3))
+    fast.set_label_rates(slow.rho_0, slow.rho_1, np.zeros(3), np.zeros(3))
+    for x in rng.normal(size=(25, 4)):
+        relevance = slow.relevance(x)
+        np.testing.assert_allclose(fast.relevance(x), relevance, rtol=1e-7, atol=1e-9)
+        best, second = sorted(relevance, reverse=True)[:2]
+        if best - second > 1e-7:
+            decision = fast.distribution(x)
+            assert decision.greedy == argmax(relevance)
+            shares = slow.probabilities(x, 3.0)
+            np.testing.assert_allclose(decision.probabilities, shares, rtol=1e-6, atol=1e-9)
+        label, bit = int(rng.integers(3)), int(rng.integers(2))
+        fast.update(Outcome(x, label, label, 1.0, bit))
+        slow.update(x, label, bit)
+
+
+def test_trace_by_hand() -> None:
+    """One click of one label: noise (.25 * 20 + 1) / 21, and steps of .1 and .25 over it and h."""
+    learner = Forward(1, 2, n_waves=0)
+    learner.update(Outcome(np.array([2.0]), 0, 0, 0.5, 1))
+    noise = 0.25 + 0.75 / 21
+    # h is .1 for x scaled to 1 and .25 for the constant, and so is the move of either.
+    expected = 0.35 / (noise + 0.35)
+    np.testing.assert_allclose(learner.relevance(np.array([5.0])), [expected, 0.0], rtol=1e-13)
+    shares = learner.distribution(np.array([5.0])).probabilities
+    # Label 1 was never shown: its gap counts 20 sqrt(0 + 1) times.
+    np.testing.assert_allclose(shares[1], 1 / (2 + 20 * expected), rtol=1e-13)
+
+
+@given(seed=SEEDS, bit=st.integers(0, 1))
+def test_one_round_is_bounded(seed: int, bit: int) -> None:
+    """A prediction moves towards the bit and never past it."""
+    learner = taught(Forward(3, 2, n_waves=5, drift=0.01), seed)
+    x = np.random.default_rng(seed + 1).normal(size=3)
+    before = learner.relevance(x)
+    learner.update(Outcome(x, 1, 0, 1e-9, bit))
+    after = learner.relevance(x)
+    assert after[0] == before[0]
+    assert abs(bit - after[1]) < abs(bit - before[1]) or before[1] == bit
+    assert (bit - after[1]) * (bit - before[1]) >= 0
+
+
+@given(seed=SEEDS, rho_0=st.floats(0, 0.45), rho_1=st.floats(0, 0.45))
+def test_common_rates_change_no_choice(seed: int, rho_0: float, rho_1: float) -> None:
+    """Rates that are the same for all labels leave every share as it was: they cannot harm."""
+    learner = taught(Forward(3, 4, n_waves=5), seed)
+    x = np.random.default_rng(seed + 1).normal(size=3)
+    before = learner.distribution(x)
+    learner.set_rates(rho_0, rho_1)
+    after = learner.distribution(x)
+    assert after.greedy == before.greedy
+    np.testing.assert_allclose(after.probabilities, before.probabilities, rtol=1e-9, atol=1e-12)
+    assert (learner.rho_0, learner.rho_1) == pytest.approx((rho_0, rho_1))
+
+
+@given(seed=SEEDS)
+def test_rates_correct_the_past(seed: int) -> None:
+    """Rates set before the rounds or after them give the same learner, bit for bit."""
+    rates = np.random.default_rng(seed).uniform(0, 0.4, (2, 3))
+    sure = np.zeros(3)
+    early, late = Forward(2, 3, n_waves=4), Forward(2, 3, n_waves=4)
+    early.set_label_rates(*rates, sure, sure)
+    taught(early, seed)
+    taught(late, seed).set_label_rates(*rates, sure, sure)
+    assert state_digest(early.state()) == state_digest(late.state())
+
+
+def test_uncertain_rates_shrink() -> None:
+    """What errors explain goes to the mean; a sure rate stays; wild errors leave all alike."""
+    learner = Forward(2, 3)
+    rho_0, none = np.array([0.1, 0.2, 0.3]), np.zeros(3)
+    learner.set_label_rates(rho_0, none, none, none)
+    assert learner.label_rates[0].tolist() == rho_0.tolist()
+    learner.set_label_rates(rho_0, none, np.full(3, 0.5), none)
+    np.testing.assert_allclose(learner.label_rates[0], 0.2, rtol=1e-12)
+    # The rates vary by .02 / 3, of which .0012 are explained by errors of .06 in one of three.
+    learner.set_label_rates(rho_0, none, np.array([0.06, 0.0, 0.0]), none)
+    real = 0.02 / 3 - 0.0012
+    np.testing.assert_allclose(
+        learner.label_rates[0], [0.2 - 0.1 * real / (real + 0.0036), 0.2, 0.3], rtol=1e-12
+    )
+
+
+def error_rate(learner: Forward, rho_0: FloatArray, *, n_rounds: int = 4_000) -> float:
+    """Return the share of wrong labels in the last quarter of a stream of three groups."""
+    rng = np.random.default_rng(0)
+    wrong = 0
+    for i in range(n_rounds):
+        truth = int(rng.integers(3))
+        x = rng.normal(size=4) * 0.3
+        x[truth] += 1.0
+        decision = learner.distribution(x)
+        label = draw(decision, rng.random())
+        flip = rng.random()
+        bit = int(flip >= 0.1) if label == truth else int(flip < rho_0[label])
+        share = float(decision.probabilities[label])
+        learner.update(Outcome(x, label, decision.greedy, share, bit))
+        wrong += label != truth and i >= n_rounds * 3 // 4
+    return wrong / (n_rounds // 4)
+
+
+def test_label_rates_undo_what_misleads() -> None:
+    """A label clicked by mistake in most rounds misleads regression for ever; rates cure it."""
+    rho_0, rho_1 = np.array([0.0, 0.0, 0.85]), np.full(3, 0.1)
+    told = Forward(4, 3, n_waves=0)
+    told.set_label_rates(rho_0, rho_1, np.zeros(3), np.zeros(3))
+    cured, misled = error_rate(told, rho_0), error_rate(Forward(4, 3, n_waves=0), rho_0)
+    assert cured < 0.15
+    assert misled > 2 * cured
+
+
+def test_waves_bend() -> None:
+    """What no plane parts (right iff both inputs have one sign) is learned with waves only."""
+
+    def accuracy(n_waves: int) -> float:
+        learner, rng = Forward(2, 2, n_waves=n_waves), np.random.default_rng(1)
+        right = 0
+        for i in range(3_000):
+            x = rng.normal(size=2)
+            truth = int(x[0] * x[1] > 0)
+            decision = learner.distribution(x)
+            label = draw(decision, rng.random())
+            share = float(decision.probabilities[label])
+            learner.update(Outcome(x, label, decision.greedy, share, int(label == truth)))
+            right += label == truth and i >= 2_000
+        return right / 1_000
+
+    assert accuracy(63) > 0.85
+    assert accuracy(0) < 0.75
+
+
+def test_drift_follows() -> None:
+    """With drift a label that turned bad is left within hundreds of rounds; without, it is not."""
+
+    def misses(drift: float) -> int:
+        learner, rng = Forward(1, 2, n_waves=0, drift=drift), np.random.default_rng(2)
+        x = np.ones(1)
+        missed = 0
+        for i in range(6_000):
+            decision = learner.distribution(x)
+            label = draw(decision, rng.random())
+            bit = int(label == (i >= 5_000))
+            learner.update(Outcome(x, label, decision.greedy, 1.0, bit))
+            missed += i >= 5_500 and not bit
+        return missed
+
+    assert misses(1e-3) < 25
+    assert misses(0.0) > 100
+
+
+def test_a_new_label_begins_as_the_others() -> None:
+    """It has the mean of their weights and rates, and the share that an unknown one has."""
+    learner = taught(Forward(3, 2, n_waves=5), 7, 400)
+    sure = np.zeros(2)
+    learner.set_label_rates(np.array([0.1, 0.3]), np.array([0.0, 0.2]), sure, sure)
+    x = np.array([1.0, -0.5, 2.0])
+    clicks = learner.relevance(x) * [0.9, 0.5] + [0.1, 0.3]
+    assert learner.add_label() == 2
+    assert [float(rates[2]) for rates in learner.label_rates] == pytest.approx([0.2, 0.1])
+    new = learner.relevance(x)
+    np.testing.assert_allclose(new[2], (clicks.mean() - 0.2) / 0.7, rtol=1e-9)
+    gap = new.max() - new[2]
+    share = 1 / (3 + 20 * float(np.mean([0.9, 0.5, 0.7])) * gap)
+    np.testing.assert_allclose(learner.distribution(x).probabilities[2], share, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rho_0", 1.0), ("rho_1", -0.1), ("exploration", "ucb"), ("gain", -1.0), ("gamma", 1.1),
+        ("drift", -1e-9), ("block_size", 0), ("block_size", 1025), ("n_waves", -1),
+        ("n_waves", 65_537), ("seed", -1), ("seed", 0.5),
+    ],
+)  # fmt: skip
+def test_bad_options_are_refused(name: str, value: object) -> None:
+    """Each option out of range, or of the wrong type, is named."""
+    with pytest.raises(ParameterError, match=name):
+        Forward(2, 2, **{name: value})  # type: ignore[arg-type]
+
+
+def test_too_many_covariances_are_refused() -> None:
+    """Size is bounded from the start and when a label is added, which then changes nothing."""
+    with pytest.raises(ParameterError, match="block_size"):
+        Forward(10_000, 100)
+    # 122 labels of 32 blocks of 32 x 32 are within the bound, 123 are not.
+    learner = Forward(1_000, 121, n_waves=7)
+    assert learner.add_label() == 121
+    before = state_digest(learner.state())
+    with pytest.raises(ParameterError, match=r"at most 4,000,000 entries; a smaller block_size"):
+        learner.add_label()
+    assert state_digest(learner.state()) == before
+
+
+def test_bad_rates_are_refused() -> None:
+    """Common rates that sum past 1, and arrays of another shape, are named; nothing changes."""
+    learner = Forward(2, 3, rho_0=0.1)
+    with pytest.raises(InputError, match="rho_0"):
+        learner.set_rates(0.6, 0.6)
+    good = np.zeros(3)
+    with pytest.raises(InputError, match=r"rho_1: expected a float64 array \(3,\)"):
+        learner.set_label_rates(good, np.zeros(2), good, good)
+    assert learner.rho_0 == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("label_rho_0", 1.5), ("noises", 0.0), ("counts", -1.0)]
+)
+def test_states_out_of_range_are_refused(name: str, value: float) -> None:
+    """A rate of 1.5, a variance of 0 or a count below 0 in a state is named."""
+    state = Forward(2, 3).state()
+    with pytest.raises(StateError, match=name):
+        Forward.from_state({**state, name: np.full(3, value)})
