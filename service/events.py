@@ -191,6 +191,11 @@ def _pack_payload(event: Event) -> bytes:
     return msgspec.json.encode(payload)
 
 
+def is_example(entry: Entry) -> bool:
+    """Whether the entry is an example, by its first byte."""
+    return entry.body[:1] == Kind.LEARN.encode()
+
+
 def unpack_body(body: bytes) -> Event:
     """Return the event in a body; raise LogBroken if it is none."""
     try:

@@ -6,6 +6,8 @@ No clock, no IO, no randomness: the same events give the same bytes on every wor
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -19,6 +21,7 @@ from learners import (
     draw,
 )
 from learners.base import FloatArray, State, StateValue
+from learners.neighbors import WindowLearner
 from learners.noise import ClickDrift
 from service.challengers import (
     Challenger,
@@ -40,6 +43,7 @@ from service.events import (
     Rates,
     chain_after,
     first_chain,
+    is_example,
     unpack_body,
 )
 from service.features import Row, Rows, make_encoder
@@ -193,12 +197,44 @@ class Fold:
     # -- folding --------------------------------------------------------------------------
     def follow(self, entry: Entry) -> None:
         """Apply the next entry of the log; raise LogBroken if it does not continue this fold."""
-        if entry.seq != self.seq + 1:
-            raise LogBroken(f"event {entry.seq} follows event {self.seq}")
-        if chain_after(self.chain, entry.body) != entry.chain:
-            raise LogBroken(f"the chain breaks at event {entry.seq}")
+        _check_next(entry, self.seq, self.chain)
         self.apply(unpack_body(entry.body))
         self.chain = entry.chain
+
+    def follow_many(self, entries: Sequence[Entry]) -> None:
+        """Apply the next entries of the log; the result is that of `follow` on each.
+
+        A window takes the examples that come one after the other at once, for less than half.
+        """
+        for examples, some in groupby(entries, is_example):
+            run = list(some)
+            if examples and isinstance(self._learner, WindowLearner):
+                self._follow_examples(self._learner, run)
+            else:
+                for entry in run:
+                    self.follow(entry)
+
+    def _follow_examples(self, learner: WindowLearner, entries: Sequence[Entry]) -> None:
+        seq, chain, xs, labels = self.seq, self.chain, [], []
+        for entry in entries:
+            _check_next(entry, seq, chain)
+            seq, chain = entry.seq, entry.chain
+        for entry in entries:
+            example = cast(Example, unpack_body(entry.body).payload)
+            x = example.x.astype(np.float64)
+            self._scaling.observe(x)
+            xs.append(self._scaling.apply(x))
+            labels.append(example.label)
+        try:
+            learner.learn_many(np.array(xs), np.array(labels))
+        except LearnersError:
+            # It takes all or none; the log has some that it refuses.
+            for x, label in zip(xs, labels, strict=True):
+                try:
+                    learner.learn(x, label)
+                except LearnersError:
+                    self.rejected += 1
+        self.seq, self.chain = seq, chain
 
     def apply(self, event: Event) -> None:
         """Change the state by one event; a learner's refusal is counted, the same everywhere."""
@@ -376,6 +412,14 @@ class Fold:
         for name, value in state.items():
             if isinstance(value, np.ndarray) and np.isnan(value).any():
                 raise ValueError(f"there is a NaN in {name}")
+
+
+def _check_next(entry: Entry, seq: int, chain: str) -> None:
+    """Raise LogBroken unless the entry continues a log that is this far."""
+    if entry.seq != seq + 1:
+        raise LogBroken(f"event {entry.seq} follows event {seq}")
+    if chain_after(chain, entry.body) != entry.chain:
+        raise LogBroken(f"the chain breaks at event {entry.seq}")
 
 
 def _part(state: Mapping[str, StateValue], prefix: str) -> State:

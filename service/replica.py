@@ -25,7 +25,9 @@ TURN_S = 0.01
 SCRIPT_ITEMS = 250
 #: What one decision is taken to cost before the first one was made.
 GUESS_S = 1e-4
-#: Least time that deciding is taken to take, on a clock that may stand still meanwhile.
+#: Events that are folded at once at most: some may cost much more than those before.
+MOST_AT_ONCE = 64
+#: Least time that either is taken to take, on a clock that may stand still meanwhile.
 LEAST_S = 1e-6
 #: How often a fold is rebuilt before the model is given up for this request.
 REBUILDS = 3
@@ -83,6 +85,7 @@ class Replica:
         self._store = store
         self._nonces = NonceSource()
         self._decision_s = GUESS_S
+        self._event_s = TURN_S
         self._catching_up = asyncio.Lock()
         self._failed_at_s = 0.0
         self._failure = ""
@@ -254,7 +257,7 @@ class Replica:
     async def _read_own_writes(self, verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> None:
         written = max((v.seq or 0 for v in verdicts if v.status == "applied"), default=0)
         try:
-            await _follow(self.fold, entries)
+            await self._follow(self.fold, entries)
         except LogBroken:
             written = self.fold.seq + 1
         if self.fold.seq < written:
@@ -318,7 +321,22 @@ class Replica:
                 return
             if entries[0].seq > asked_seq + 1:
                 raise LogTrimmed(f"the log begins at event {entries[0].seq}")
-            await _follow(fold, entries)
+            await self._follow(fold, entries)
+
+    async def _follow(self, fold: Fold, entries: Sequence[Entry]) -> None:
+        """Apply what the fold has not yet; another task may take it further in between."""
+        at, now_s = 0, time.perf_counter()
+        end_s = now_s + TURN_S
+        while at < len(entries):
+            step = min(MOST_AT_ONCE, max(1, int((end_s - now_s) / self._event_s)))
+            some = [entry for entry in entries[at : at + step] if entry.seq > fold.seq]
+            fold.follow_many(some)
+            at, begin_s, now_s = at + step, now_s, time.perf_counter()
+            self._event_s = max(now_s - begin_s, LEAST_S) / max(1, len(some))
+            if now_s > end_s:
+                await asyncio.sleep(0)
+                now_s = time.perf_counter()
+                end_s = now_s + TURN_S
 
     # -- snapshots ------------------------------------------------------------------------
     async def save_snapshot(self) -> None:
@@ -336,17 +354,6 @@ class Replica:
             return
         if saved:
             self.snapshot_seq = snapshot.seq
-
-
-async def _follow(fold: Fold, entries: Sequence[Entry]) -> None:
-    """Apply what the fold has not yet; another task may take it further in between."""
-    end_s = time.perf_counter() + TURN_S
-    for entry in entries:
-        if entry.seq > fold.seq:
-            fold.follow(entry)
-        if time.perf_counter() > end_s:
-            await asyncio.sleep(0)
-            end_s = time.perf_counter() + TURN_S
 
 
 def _snapshot(seq: int, chain: str, state: State) -> Snapshot:

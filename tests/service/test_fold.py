@@ -437,6 +437,48 @@ def test_a_damaged_snapshot_is_a_codec_error(data: st.DataObject) -> None:
     fold.decide(row_of(1), bytes(12), repeatable=False)
 
 
+@pytest.mark.parametrize("kind", ["rknn", "knn", "rknn_auto", "hw_knn", "perceptron"])
+@pytest.mark.parametrize("scaling", ["none", "standard"])
+def test_many_entries_at_once_are_the_same(kind: str, scaling: str) -> None:
+    """However the log is cut, with refused examples and other events in it."""
+    learner = {"kind": kind} | ({} if kind == "perceptron" else {"window": 40})
+    change: dict[str, Any] = {"learner": learner, "scaling": scaling, "labels": ["a", "b"]}
+    one, many, log = fold_of(**change), fold_of(**change), list[Entry]()
+    rng = np.random.default_rng(1)
+    for number in range(150):
+        x = rng.normal(size=one.encoder.size).astype("<f4")
+        payload: Example | LabelChange = Example(int(rng.integers(2)), x)
+        event_kind = Kind.LEARN
+        if number == 77:
+            payload, event_kind = LabelChange(["new"], []), Kind.LABELS
+        elif number % 20 == 9:
+            payload = Example(9, x)  # there is no such label
+        body = pack_body(Event(event_kind, number, bytes(12), None, payload))
+        log.append(Entry(number + 1, chain_after(one.chain, body), body))
+        one.follow(log[-1])
+    while many.seq < 150:
+        many.follow_many(log[many.seq : many.seq + int(rng.integers(1, 30))])
+    assert one.rejected == 8
+    assert (many.seq, many.chain, many.rejected) == (one.seq, one.chain, one.rejected)
+    assert many.encode() == one.encode()
+
+
+def test_nothing_is_learned_of_a_run_that_breaks() -> None:
+    """Neither by the window nor by the scaling: the fold is where it was."""
+    change: dict[str, Any] = {"learner": {"kind": "knn"}, "scaling": "standard"}
+    fold = fold_of(**change)
+    before, chain, log = fold.encode(), fold.chain, []
+    for number in range(9):
+        example = Example(0, np.ones(fold.encoder.size, "<f4"))
+        body = pack_body(Event(Kind.LEARN, number, bytes(12), None, example))
+        chain = chain_after(chain, body)
+        log.append(Entry(number + 1, chain, body))
+    for broken in (log[:4] + log[5:], [*log[:7], log[7]._replace(chain="0" * 16), log[8]]):
+        with pytest.raises(LogBroken):
+            fold.follow_many(broken)
+        assert (fold.seq, fold.encode()) == (0, before)
+
+
 def _snapshot() -> bytes:
     fold = fold_of(scaling="standard")
     history(fold, 12)
