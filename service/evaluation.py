@@ -133,11 +133,11 @@ def rates_in_force(fold: Fold) -> tuple[AssumedRates, RatesFrom]:
     n_labels = fold.learner.n_labels
     if fold.rates is not None:
         return _assumed(fold.rates, n_labels), "log"
-    if fold.learner.takes_rates:
-        state = fold.learner.state()
-        rates = NoiseRates(float(state["rho_0"]), float(state["rho_1"]))
-        return AssumedRates.same(rates, n_labels), "learner"
-    return AssumedRates.same(NoiseRates(), n_labels), "nothing"
+    options = fold.deciding.learner.options
+    given = [float(options.get(name, 0.0)) for name in ("rho_0", "rho_1")]
+    # A learner that estimates its rates begins with none: 0 is what is not known.
+    source: RatesFrom = "learner" if any(given) else "nothing"
+    return AssumedRates.same(NoiseRates(*given), n_labels), source
 
 
 def _assumed(rates: Rates, n_labels: int) -> AssumedRates:

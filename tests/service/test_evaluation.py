@@ -246,7 +246,9 @@ def test_the_rates_are_those_in_force() -> None:
     fold.apply(admin(Rates(0.25, 0.15, senseless)))
     rates, source = rates_in_force(fold)
     assert (source, rates.shared, rates.rho_0.tolist()) == ("log", True, [0.25] * 4)
-    assert rates_in_force(fold_of(learner={"kind": "bpa"}))[1] == "nothing"
+    for learner in ({"kind": "bpa"}, {"kind": "rcine"}):
+        rates, source = rates_in_force(fold_of(learner=learner))
+        assert (source, rates.rho_1.tolist()) == ("nothing", [0.0] * 3)
 
 
 def test_weights_that_do_not_average_one_are_noticed() -> None:
