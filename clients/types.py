@@ -69,13 +69,13 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     name
         The model's name in every later call.
-    learner
-        `{"kind": ..., option: value, ...}`, such as
-        `{"kind": "rcnbf", "gamma": 0.03, "rho_0": 0.15, "rho_1": 0.15}`.
     labels
         Names of what the model may choose from.
     features
         `Dense`, `Named` or `Hashed`.
+    learner
+        `{"kind": ..., option: value, ...}`, such as
+        `{"kind": "rcnbf", "gamma": 0.03, "rho_0": 0.15, "rho_1": 0.15}`; `forward` if left out.
     scaling
         `"none"`, `"unit"` (unit norm) or `"standard"` (running mean 0 and deviation 1).
     window_s
@@ -106,9 +106,9 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    learner: dict[str, Any]
     labels: tuple[str, ...]
     features: Dense | Named | Hashed
+    learner: dict[str, Any] | UnsetType = UNSET
     scaling: Literal["none", "unit", "standard"] | UnsetType = UNSET
     window_s: float | UnsetType = UNSET
     on_expiry: Literal["ignore", "no_click"] | UnsetType = UNSET

@@ -39,6 +39,11 @@ MAX_LOG_KEEP = 10_000_000
 MIN_ESTIMATE = 1000
 MAX_ESTIMATE = 1_000_000
 DEFAULT_ESTIMATE = 50_000
+#: Feedbacks after which learners estimate anew by themselves. Forward makes more of early rates
+#: than RCINE, whose authors' interval is kept: new ones correct all that it has learned.
+ESTIMATE_AFTER = {"rcine": DEFAULT_ESTIMATE, "forward": 10_000}
+#: The learner of a spec that names none.
+DEFAULT_KIND = "forward"
 #: Options of a learner are a handful of plain values.
 MAX_OPTIONS = 32
 #: Learners that learn from one model's log without deciding: each makes a round dearer by a
@@ -145,7 +150,10 @@ class ModelSpec(Strict):
     """The immutable description of a model; its log and this determine its state."""
 
     name: Annotated[str, StringConstraints(pattern=MODEL_NAME)]
-    learner: LearnerSpec = Field(description="The learner's kind and its options.")
+    learner: LearnerSpec = Field(
+        LearnerSpec(kind=DEFAULT_KIND),
+        description=f"The learner's kind and its options; left out, {DEFAULT_KIND}.",
+    )
     labels: list[Name] = Field(
         min_length=1,
         max_length=MAX_LABELS,
@@ -182,7 +190,8 @@ class ModelSpec(Strict):
         ge=MIN_ESTIMATE,
         le=MAX_ESTIMATE,
         description="Feedbacks after which the noise rates are estimated anew, by a learner that "
-        "uses them; the newest so many are used. Left out: 50,000 for rcine, else never by itself.",
+        "uses them; the newest so many are used. Left out: 10,000 for forward and 50,000 for "
+        "rcine, both from the newest 50,000; else never by itself.",
     )
     estimate_on_drift: bool = Field(
         False,
@@ -218,7 +227,7 @@ class ModelSpec(Strict):
         """Feedbacks after which noise rates are estimated by themselves; 0 for never."""
         if self.estimate_every is not None:
             return self.estimate_every
-        return DEFAULT_ESTIMATE if self.learner.kind == "rcine" else 0
+        return ESTIMATE_AFTER.get(self.learner.kind, 0)
 
     @property
     def estimate_block(self) -> int:

@@ -14,6 +14,7 @@ from service.spec import (
     MAX_LABELS,
     MAX_WEIGHTS,
     MODEL_NAME,
+    LearnerSpec,
     ModelSpec,
     is_model_name,
 )
@@ -154,3 +155,12 @@ def test_a_model_name_is_what_the_spec_takes(name: str) -> None:
         assert not is_model_name(name)
     else:
         assert is_model_name(name)
+
+
+def test_a_spec_without_a_learner_has_the_default_one() -> None:
+    """Who names no learner gets forward, which estimates its rates from enough of the log."""
+    spec = ModelSpec.model_validate({name: SPEC[name] for name in SPEC if name != "learner"})
+    assert spec.learner == LearnerSpec(kind="forward")
+    assert (spec.estimate_after, spec.estimate_block) == (10_000, 50_000)
+    assert spec.log_keep >= spec.estimate_block
+    assert ModelSpec.model_validate(SPEC | {"estimate_every": 2_000}).estimate_block == 2_000

@@ -92,9 +92,9 @@ def test_rates_correct_the_past(seed: int) -> None:
     rates = np.random.default_rng(seed).uniform(0, 0.4, (2, 3))
     sure = np.zeros(3)
     early, late = Forward(2, 3, n_waves=4), Forward(2, 3, n_waves=4)
-    early.set_label_rates(*rates, sure, sure)
+    early.set_label_rates(rates[0], rates[1], sure, sure)
     taught(early, seed)
-    taught(late, seed).set_label_rates(*rates, sure, sure)
+    taught(late, seed).set_label_rates(rates[0], rates[1], sure, sure)
     assert state_digest(early.state()) == state_digest(late.state())
 
 
