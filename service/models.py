@@ -20,6 +20,7 @@ from service.host import Host
 from service.ids import NonceSource
 from service.replica import Replica
 from service.sizes import check_size, check_together
+from service.snapshots import newest_snapshot_seq
 from service.spec import (
     MAX_LABELS,
     Features,
@@ -131,7 +132,7 @@ class Models:
         key = caller.key_of(name)
         meta = await self._store.meta(key)
         pending = await self._store.pending(key)
-        snapshot_seq = await self._store.snapshot_seq(key)
+        snapshot_seq = await newest_snapshot_seq(self._store, key)
         return model_out(meta, pending, snapshot_seq)
 
     async def describe_all(self, caller: Caller) -> ModelsOut:

@@ -16,7 +16,8 @@ from service.events import Decision, Entry, Example, pack_decision, pack_example
 from service.features import Row, Rows
 from service.fold import Fold
 from service.ids import DecisionId, IdSigner, NonceSource, nonce_of_request
-from service.store import Address, Meta, Recorded, Snapshot, Store, Verdict
+from service.snapshots import Snapshot, load_snapshots, newest_snapshot_seq, store_snapshot
+from service.store import Address, Meta, Recorded, Store, Verdict
 
 #: Deciding or folding for longer than this lets the others have their turn first. A linear
 #: learner does thousands of events in it, a wide window of neighbours a few.
@@ -292,7 +293,10 @@ class Replica:
     async def recover(self) -> None:
         """Rebuild the fold from the newest snapshot that lies on the log, or from its start."""
         for _ in range(REBUILDS):
-            snapshots: list[Snapshot | None] = [*await self._store.snapshots(self.address), None]
+            snapshots: list[Snapshot | None] = [
+                *await load_snapshots(self._store, self.address),
+                None,
+            ]
             for snapshot in snapshots:
                 fold = Fold(self.spec, self.address.uid)
                 try:
@@ -342,13 +346,13 @@ class Replica:
     async def save_snapshot(self) -> None:
         """Store the fold as it is now, unless a newer snapshot is there."""
         fold = self.fold
-        self.snapshot_seq = await self._store.snapshot_seq(self.key)
+        self.snapshot_seq = await newest_snapshot_seq(self._store, self.key)
         if fold.seq <= self.snapshot_seq:
             return
         seq, chain, state = fold.seq, fold.chain, fold.state()
         snapshot = await asyncio.to_thread(_snapshot, seq, chain, state)
         try:
-            saved = await self._store.save_snapshot(self.address, snapshot)
+            saved = await store_snapshot(self._store, self.address, snapshot)
         except LogBroken:
             await self.catch_up()
             return

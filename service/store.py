@@ -1,4 +1,4 @@
-"""Models in Redis; `estimates` and `readiness` speak to it too, with this module's client.
+"""Models in Redis; `snapshots`, `estimates` and `readiness` speak to it too, by this module.
 
 Every change is one script, atomic and idempotent by id, so a call whose answer was lost may
 be sent again. Keys of one model share the hash tag `{tenant/name}`, hence one slot of a
@@ -21,12 +21,10 @@ cluster.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -47,13 +45,9 @@ FORMAT = "2"
 MIN_BUCKET_MS = 60_000
 #: Entries that one read takes: a few milliseconds of folding.
 READ_ENTRIES = 512
-#: Parts of a state that one call stores or reads, 2 MiB at most: a few milliseconds of Redis.
-CALL_PARTS = 32
-_NAME_BYTES = 32
 #: Decisions that one expiry sweep ends at once.
 EXPIRE_BATCH = 100
 
-Item = TypeVar("Item")
 _Call: TypeAlias = Callable[..., Awaitable[Any]]
 
 MODELS_KEY = "mc:models"
@@ -137,15 +131,6 @@ class Verdict(NamedTuple):
     feedback: int | None
 
 
-class Snapshot(NamedTuple):
-    """A stored state: joined, `parts` are its canonical bytes, and `digest` is theirs."""
-
-    seq: int
-    chain: str
-    digest: str
-    parts: list[bytes]
-
-
 def part_key(key: str, name: str) -> str:
     """Return the Redis key of one part of the model `key`."""
     return f"mc:{{{key}}}:{name}"
@@ -184,15 +169,6 @@ class Store:
         keys = [part_key(key, name) for name in PARTS]
         reply = await self.run(scripts.CREATE, keys, flat)
         return None if reply[0] == b"ok" else ModelSpec.from_json(reply[1])
-
-    async def finish_import(
-        self, key: str, token: str, uid: str, fields: dict[str, str], snapshot: Snapshot
-    ) -> None:
-        """Make an imported model visible, with the state that its events lead to."""
-        keys = [part_key(key, "meta"), part_key(key, "snap")]
-        names = await self._put_parts(key, ("importing", token), snapshot.parts)
-        flat = [text for pair in fields.items() for text in pair]
-        await self.run(scripts.FINISH, keys, [token, uid, *snapshot[:3], names, *flat])
 
     async def abandon_import(self, key: str, token: str) -> None:
         """Remove what an import that failed has left."""
@@ -368,7 +344,7 @@ class Store:
         reply = await self.run(scripts.APPEND, keys, [address.uid, kind, nonce, *guard, record])
         return int(reply[1]) if reply[0] == b"ok" else None
 
-    # -- log and snapshots ----------------------------------------------------------------
+    # -- log --------------------------------------------------------------------------
     async def read(self, address: Address, after: int) -> tuple[int, str, list[Entry]]:
         """Return the log's seq and chain, and its first entries after `after`."""
         keys = [address.part("meta"), address.part("log")]
@@ -387,61 +363,10 @@ class Store:
         )
         return [Entry(_seq_of(i), fields[b"h"].decode(), fields[b"b"]) for i, fields in raw]
 
-    async def snapshots(self, address: Address) -> list[Snapshot]:
-        """Return the stored snapshots, newest first."""
-        found = []
-        for name in ("snap", "snap1"):
-            raw = await self.guard(self.client.hgetall(address.part(name)))
-            if raw:
-                parts = await self._parts(address, raw[b"parts"])
-                told = (int(raw[b"seq"]), raw[b"chain"].decode(), raw[b"digest"].decode())
-                found.append(Snapshot(*told, parts))
-        return found
-
-    async def _parts(self, address: Address, names: bytes) -> list[bytes]:
-        """Return the parts with these names; what is lacking is left out."""
-        parts: list[bytes | None] = []
-        for some in _batches(_split_names(names)):
-            parts += await self.guard(self.client.hmget(address.part("parts"), some))
-        return [part for part in parts if part is not None]
-
-    async def _put_parts(self, key: str, guard: tuple[str, str], parts: list[bytes]) -> bytes:
-        """Store those parts that are not there yet, and return the names of all.
-
-        A snapshot has to name them next: another one that comes before it removes them again.
-        """
-        names = await asyncio.to_thread(lambda: [sha256(part).digest() for part in parts])
-        there = set(await self.guard(self.client.hkeys(part_key(key, "parts"))))
-        keys = [part_key(key, "meta"), part_key(key, "parts")]
-        lacking = [
-            pair for pair in dict(zip(names, parts, strict=True)).items() if pair[0] not in there
-        ]
-        for some in _batches(lacking):
-            flat = [value for pair in some for value in pair]
-            await self.run(scripts.PUT_PARTS, keys, [*guard, *flat])
-        return b"".join(names)
-
-    async def snapshot_seq(self, key: str) -> int:
-        """Return the seq of the newest snapshot, 0 without one."""
-        return int(await self.guard(self.client.hget(part_key(key, "snap"), "seq")) or 0)
-
     async def rates(self, address: Address) -> tuple[str, int]:
         """Return the rates as last set, empty if never, and the log's seq."""
         raw, seq = await self.guard(self.client.hmget(address.part("meta"), "rates", "seq"))
         return (raw or b"").decode(), int(seq or 0)
-
-    async def save_snapshot(self, address: Address, snapshot: Snapshot) -> bool:
-        """Store a snapshot; LogBroken if it is of another log.
-
-        False if a newer one is there, or one that came in between removed parts of this one.
-        """
-        names = await self._put_parts(address.key, ("uid", address.uid), snapshot.parts)
-        keys = [address.part(name) for name in ("meta", "snap", "snap1", "log", "parts")]
-        argv = [address.uid, *snapshot[:3], names, address.log_keep]
-        reply = await self.run(scripts.SNAP, keys, argv)
-        if reply[0] == b"foreign":
-            raise LogBroken(f"the log at event {snapshot.seq} is not the one that was folded")
-        return bool(reply[0] == b"ok")
 
     # -- plumbing -------------------------------------------------------------------------
     async def run(self, script: Script, keys: Sequence[str], argv: Sequence[Any]) -> list[Any]:
@@ -471,14 +396,6 @@ class Store:
 
 
 PARTS = ("meta", "pending", "due", "log", "snap", "snap1", "parts", "estimate", "estimates")
-
-
-def _batches(items: Sequence[Item]) -> list[Sequence[Item]]:
-    return [items[start : start + CALL_PARTS] for start in range(0, len(items), CALL_PARTS)]
-
-
-def _split_names(names: bytes) -> list[bytes]:
-    return [names[at : at + _NAME_BYTES] for at in range(0, len(names), _NAME_BYTES)]
 
 
 async def _evaluate(call: _Call, script: Script, keys: Sequence[str], argv: Sequence[Any]) -> Any:

@@ -42,8 +42,9 @@ from service.fold import Fold
 from service.host import active_labels_text, initial_fields, label_names
 from service.ids import FINGERPRINT_BYTES, NONCE_BYTES
 from service.replica import Replica
+from service.snapshots import Snapshot, finish_import, load_snapshots
 from service.spec import MAX_LABELS, ModelSpec
-from service.store import COUNTERS, FORMAT, Snapshot, Store
+from service.store import COUNTERS, FORMAT, Store
 
 Value = TypeVar("Value")
 
@@ -125,7 +126,7 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
     first = await store.first_seq(replica.address)
     snapshot = None
     if first is None or first > 1:
-        stored = await store.snapshots(replica.address)
+        stored = await load_snapshots(store, replica.address)
         snapshot = stored[-1] if stored else None
     if snapshot is not None and snapshot.seq > last:
         raise Conflict("the log was trimmed while it was exported: try again")
@@ -201,7 +202,7 @@ async def import_model(store: Store, key: str, name: str, chunks: AsyncIterator[
             raise Invalid.of("labels", "the labels that the events lead to", header.labels)
         parts = encode_parts(fold.state())
         whole = Snapshot(fold.seq, fold.chain, state_digest(*parts), parts)
-        await store.finish_import(key, token, header.uid, _changed_fields(fold), whole)
+        await finish_import(store, key, token, header.uid, _changed_fields(fold), whole)
     except BaseException:
         await store.abandon_import(key, token)
         raise

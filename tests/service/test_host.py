@@ -17,6 +17,7 @@ from service.errors import NotFound, Unavailable
 from service.host import Host
 from service.replica import Ask, Decided, Replica
 from service.settings import Settings
+from service.snapshots import newest_snapshot_seq
 from service.store import Address, Store
 from tests.service.stores import (
     counters,
@@ -138,11 +139,11 @@ async def test_takes_snapshots_by_time_and_by_events(store_url: str) -> None:
 
 
 async def _snapshot(store: Store, address: Address) -> int:
-    return await store.snapshot_seq(address.key)
+    return await newest_snapshot_seq(store, address.key)
 
 
 async def _at(store: Store, address: Address, seq: int) -> bool:
-    return await store.snapshot_seq(address.key) == seq
+    return await newest_snapshot_seq(store, address.key) == seq
 
 
 async def test_a_model_made_anew_is_served_anew(store_url: str) -> None:

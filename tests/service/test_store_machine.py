@@ -16,7 +16,8 @@ from hypothesis.stateful import (
 )
 
 from service.events import Entry, chain_after, first_chain, unpack_body, unpack_decision
-from service.store import Snapshot, Store, connect
+from service.snapshots import Snapshot, load_snapshots, store_snapshot
+from service.store import Store, connect
 from tests.service.stores import TIMEOUT_S, example, make, nonce, raw_client, record
 
 WINDOW_S = 0.1
@@ -178,7 +179,7 @@ class StoreMachine(RuleBasedStateMachine):
             return
         newest = self.snapshots[-1] if self.snapshots else 0
         stored = self.run(
-            self.store.save_snapshot(self.address, Snapshot(seq, entry.chain, "", _parts(seq)))
+            store_snapshot(self.store, self.address, Snapshot(seq, entry.chain, "", _parts(seq)))
         )
         assert stored == (seq > newest)
         if stored:
@@ -230,7 +231,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def two_snapshots_are_kept(self) -> None:
         """Find the newest snapshot and the one before."""
-        stored = self.run(self.store.snapshots(self.address))
+        stored = self.run(load_snapshots(self.store, self.address))
         assert [s.seq for s in stored] == self.snapshots[:-3:-1]
         assert [s.parts for s in stored] == [_parts(s.seq) for s in stored]
 

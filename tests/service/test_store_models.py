@@ -1,4 +1,4 @@
-"""Snapshots, trimming, and how models come and go, on both stores."""
+"""Reading, and how models come and go, on both stores."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
-from service import scripts
-from service.errors import LogBroken, NotFound, Unavailable
+from service.errors import NotFound
+from service.snapshots import (
+    Snapshot,
+    finish_import,
+    load_snapshots,
+    store_snapshot,
+)
 from service.store import (
     READ_ENTRIES,
     Address,
     ModelGone,
-    Snapshot,
-    Store,
 )
 from tests.service.stores import (
     admit,
@@ -34,15 +37,7 @@ from tests.service.stores import (
 BRIEF_S = 0.1
 
 
-# -- reading and snapshots --------------------------------------------------------------------
-async def snapshot_at(store: Store, address: Address, seq: int) -> bool:
-    """Store some state as the one after event `seq`."""
-    _, _, entries = await store.read(address, seq - 1)
-    return await store.save_snapshot(
-        address, Snapshot(seq, entries[0].chain, f"digest{seq}", [b"state", b"%d" % seq])
-    )
-
-
+# -- reading ----------------------------------------------------------------------------------
 async def test_reads_in_bounded_parts(store_url: str) -> None:
     """One read takes a bounded part of the log, from right after what is known."""
     async with opened(store_url) as store:
@@ -53,89 +48,6 @@ async def test_reads_in_bounded_parts(store_url: str) -> None:
         assert len(await whole_log(store, address)) == READ_ENTRIES + 5
         _, entries = await store.admit(address, [(nonce(0), 0, 1)], READ_ENTRIES)
         assert [entry.seq for entry in entries] == list(range(READ_ENTRIES + 1, READ_ENTRIES + 6))
-
-
-async def test_snapshots_only_go_forward(store_url: str) -> None:
-    """A snapshot is stored if it is newer and of this log; the one before is kept."""
-    async with opened(store_url) as store:
-        address = await make(store)
-        await learn(store, address, 1, 9)
-        assert await snapshot_at(store, address, 4)
-        assert await snapshot_at(store, address, 9)
-        assert not await snapshot_at(store, address, 6)
-        assert not await snapshot_at(store, address, 9)
-        assert [(s.seq, s.parts) for s in await store.snapshots(address)] == [
-            (9, [b"state", b"9"]),
-            (4, [b"state", b"4"]),
-        ]
-        assert await store.snapshot_seq(address.key) == 9
-        await learn(store, address, 10, 2)
-        for seq in (10, 11, 12):
-            with pytest.raises(LogBroken):
-                await store.save_snapshot(address, Snapshot(seq, "0" * 16, "", []))
-        assert await store.snapshot_seq(address.key) == 9
-
-
-async def test_a_snapshot_without_its_parts_is_not_taken(store_url: str) -> None:
-    """One that came in between has removed them: nothing changes, and the next has them again."""
-    async with opened(store_url) as store:
-        address = await make(store)
-        await learn(store, address, 1, 9)
-        _, _, entries = await store.read(address, 8)
-        names = await store._put_parts(address.key, ("uid", address.uid), [b"state", b"mine"])
-        assert await snapshot_at(store, address, 4)
-        keys = [address.part(name) for name in ("meta", "snap", "snap1", "log", "parts")]
-        argv = [address.uid, 9, entries[0].chain, "digest", names, 0]
-        assert await store.run(scripts.SNAP, keys, argv) == [b"lacking"]
-        assert [s.seq for s in await store.snapshots(address)] == [4]
-        assert len(await whole_log(store, address)) == 9
-        assert await store.save_snapshot(
-            address, Snapshot(9, entries[0].chain, "digest", [b"state", b"mine"])
-        )
-        newest, before = await store.snapshots(address)
-        assert (newest.parts, before.parts) == ([b"state", b"mine"], [b"state", b"4"])
-
-
-async def test_no_parts_of_a_model_that_is_gone(store_url: str) -> None:
-    """A worker that does not know yet that a model was deleted leaves nothing of it behind."""
-    async with opened(store_url) as store:
-        address = await make(store)
-        await learn(store, address, 1, 4)
-        _, _, entries = await store.read(address, 3)
-        await store.delete(address.key)
-        with pytest.raises(ModelGone):
-            await store.save_snapshot(address, Snapshot(4, entries[0].chain, "", [b"state"]))
-        assert not await raw_client(store).exists(address.part("parts"))
-
-
-@pytest.mark.parametrize(("keep", "first"), [(0, 5), (3, 5), (8, 3), (100, 1)])
-async def test_trimming_keeps_what_is_needed(store_url: str, keep: int, first: int) -> None:
-    """The log keeps all after the previous snapshot, and what the spec asks for beyond it."""
-    async with opened(store_url) as store:
-        address = await make(store, log_keep=keep)
-        assert await store.first_seq(address) is None
-        await learn(store, address, 1, 10)
-        await snapshot_at(store, address, 4)
-        # Nothing precedes the first snapshot, so nothing may go: it might be lost.
-        assert await store.first_seq(address) == 1
-        await snapshot_at(store, address, 9)
-        assert await store.first_seq(address) == first
-
-
-async def test_trims_above_maxmemory(store_url: str) -> None:
-    """A store that is full still takes snapshots: they free what it can do without."""
-    async with opened(store_url) as store:
-        address = await make(store, log_keep=0)
-        await learn(store, address, 1, 10)
-        await snapshot_at(store, address, 4)
-        await raw_client(store).config_set("maxmemory", 1)
-        try:
-            with pytest.raises(Unavailable, match="maxmemory"):
-                await learn(store, address, 11, 1)
-            assert await snapshot_at(store, address, 9)
-        finally:
-            await raw_client(store).config_set("maxmemory", 0)
-        assert await store.first_seq(address) == 5
 
 
 # -- models -----------------------------------------------------------------------------------
@@ -151,7 +63,7 @@ async def test_another_incarnation_is_gone(store_url: str) -> None:
             store.expire_due(stranger),
             store.append(stranger, "r", nonce(1), b"{}", ("rates", "", "x")),
             store.read(stranger, 0),
-            store.save_snapshot(stranger, Snapshot(1, "", "", [])),
+            store_snapshot(store, stranger, Snapshot(1, "", "", [])),
         ]
         for call in calls:
             with pytest.raises(ModelGone):
@@ -205,16 +117,16 @@ async def test_an_import_appears_whole(store_url: str) -> None:
         last = Snapshot(5, entries[-1].chain, "digest", [b"state"])
         for call in (
             store.import_entries(key, "t2", entries[3:]),
-            store.finish_import(key, "t2", source.uid, {"labels": "[]"}, last),
+            finish_import(store, key, "t2", source.uid, {"labels": "[]"}, last),
         ):
             with pytest.raises(ModelGone):
                 await call
         await store.abandon_import(key, "t2")
         await store.import_entries(key, "t1", entries[3:])
-        await store.finish_import(key, "t1", source.uid, {"labels": "[]"}, last)
+        await finish_import(store, key, "t1", source.uid, {"labels": "[]"}, last)
         imported = Address.of(key, source.uid, spec)
         assert await whole_log(store, imported) == entries
-        assert await store.snapshots(imported) == [last]
+        assert await load_snapshots(store, imported) == [last]
         # It is a model now: abandoning it comes too late.
         await store.abandon_import(key, "t1")
         assert (await store.meta(key)).seq == 5

@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 from service.events import first_chain
 from service.fold import Fold
 from service.host import initial_fields
+from service.snapshots import Snapshot, finish_import, put_parts, store_snapshot
 from service.spec import ModelSpec
-from service.store import Address, Snapshot, Store, connect
+from service.store import Address, Store, connect
 from tests.torture.cluster import StoreServer
 
 SPEC = ModelSpec.model_validate(
@@ -134,12 +135,12 @@ class Play:
         assert await self._store.append(self._address, "a", nonce(60), b"{}", guard)
 
     async def _put_parts(self, key: str, guard: tuple[str, str]) -> None:
-        await self._store._put_parts(key, guard, STATE)
+        await put_parts(self._store, key, guard, STATE)
 
     async def _snap(self, seq: int) -> None:
         _, _, entries = await self._store.read(self._address, seq - 1)
         snapshot = Snapshot(seq, entries[0].chain, "digest", STATE)
-        assert await self._store.save_snapshot(self._address, snapshot)
+        assert await store_snapshot(self._store, self._address, snapshot)
 
     async def _import(self) -> None:
         _, _, entries = await self._store.read(self._address, 4)
@@ -147,7 +148,7 @@ class Play:
 
     async def _finish(self) -> None:
         last = Snapshot(9, first_chain("u"), "digest", STATE)
-        await self._store.finish_import("t/n", "i", "u", {"labels": "[]"}, last)
+        await finish_import(self._store, "t/n", "i", "u", {"labels": "[]"}, last)
 
 
 def appended(server: StoreServer) -> Path:

@@ -1,0 +1,105 @@
+"""Snapshots in Redis, in parts that are named by their hash: what is there is not written again.
+
+The parts come first; then one script checks that they are there, puts the snapshot in force and
+removes what neither it nor the one before names. So a snapshot that is there can be loaded,
+whoever is killed, and parts that no snapshot came to name go with the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import NamedTuple, TypeVar
+
+from service import scripts
+from service.errors import LogBroken
+from service.store import Address, Store, part_key
+
+#: Parts of a state that one call stores or reads, 2 MiB at most: a few milliseconds of Redis.
+CALL_PARTS = 32
+_NAME_BYTES = 32
+
+Item = TypeVar("Item")
+
+
+class Snapshot(NamedTuple):
+    """A stored state: joined, `parts` are its canonical bytes, and `digest` is theirs."""
+
+    seq: int
+    chain: str
+    digest: str
+    parts: list[bytes]
+
+
+async def load_snapshots(store: Store, address: Address) -> list[Snapshot]:
+    """Return the stored snapshots, newest first; one whose parts are lacking has another digest."""
+    found = []
+    for name in ("snap", "snap1"):
+        raw = await store.guard(store.client.hgetall(address.part(name)))
+        if raw:
+            parts = await _read_parts(store, address, raw[b"parts"])
+            told = (int(raw[b"seq"]), raw[b"chain"].decode(), raw[b"digest"].decode())
+            found.append(Snapshot(*told, parts))
+    return found
+
+
+async def newest_snapshot_seq(store: Store, key: str) -> int:
+    """Return the seq of the newest snapshot, 0 without one."""
+    return int(await store.guard(store.client.hget(part_key(key, "snap"), "seq")) or 0)
+
+
+async def store_snapshot(store: Store, address: Address, snapshot: Snapshot) -> bool:
+    """Store a snapshot; LogBroken if it is of another log.
+
+    False if a newer one is there, or one that came in between removed parts of this one.
+    """
+    names = await put_parts(store, address.key, ("uid", address.uid), snapshot.parts)
+    keys = [address.part(name) for name in ("meta", "snap", "snap1", "log", "parts")]
+    argv = [address.uid, *snapshot[:3], names, address.log_keep]
+    reply = await store.run(scripts.SNAP, keys, argv)
+    if reply[0] == b"foreign":
+        raise LogBroken(f"the log at event {snapshot.seq} is not the one that was folded")
+    return bool(reply[0] == b"ok")
+
+
+async def finish_import(
+    store: Store, key: str, token: str, uid: str, fields: dict[str, str], snapshot: Snapshot
+) -> None:
+    """Make an imported model visible, with the state that its events lead to."""
+    names = await put_parts(store, key, ("importing", token), snapshot.parts)
+    keys = [part_key(key, "meta"), part_key(key, "snap")]
+    flat = [text for pair in fields.items() for text in pair]
+    await store.run(scripts.FINISH, keys, [token, uid, *snapshot[:3], names, *flat])
+
+
+async def put_parts(
+    store: Store, key: str, guard: tuple[str, str], parts: Sequence[bytes]
+) -> bytes:
+    """Store those parts that are not there yet, and return the names of all.
+
+    `guard` is a field of the meta data and what it must say. A snapshot has to name the parts
+    next: another one that comes before it removes them again.
+    """
+    names = await asyncio.to_thread(lambda: [sha256(part).digest() for part in parts])
+    there = set(await store.guard(store.client.hkeys(part_key(key, "parts"))))
+    keys = [part_key(key, "meta"), part_key(key, "parts")]
+    named = dict(zip(names, parts, strict=True))
+    lacking = [pair for pair in named.items() if pair[0] not in there]
+    for some in _batches(lacking):
+        flat = [value for pair in some for value in pair]
+        await store.run(scripts.PUT_PARTS, keys, [*guard, *flat])
+    return b"".join(names)
+
+
+async def _read_parts(store: Store, address: Address, names: bytes) -> list[bytes]:
+    """Return the parts with these names; what is lacking is left out."""
+    each = [names[at : at + _NAME_BYTES] for at in range(0, len(names), _NAME_BYTES)]
+    parts: list[bytes | None] = []
+    for some in _batches(each):
+        parts += await store.guard(store.client.hmget(address.part("parts"), some))
+    return [part for part in parts if part is not None]
+
+
+def _batches(items: Sequence[Item]) -> list[Sequence[Item]]:
+    return [items[start : start + CALL_PARTS] for start in range(0, len(items), CALL_PARTS)]
