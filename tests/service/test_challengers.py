@@ -421,6 +421,18 @@ async def test_a_label_that_one_cannot_take_is_refused(client: httpx.AsyncClient
     assert "matrix" in answer.text
 
 
+async def test_a_label_for_which_they_have_no_room_together_is_refused(
+    client: httpx.AsyncClient,
+) -> None:
+    """Each alone could take it, but their states would not fit into an export."""
+    full = {"kind": "soba", "matrix": "full"}
+    both = [{"name": f"c{i}", "learner": full} for i in range(2)]
+    path = await create(client, features={"type": "dense", "size": 500}, challengers=both)
+    answer = await client.post(f"{path}/labels", json={"add": ["d"]})
+    assert answer.status_code == 422
+    assert "together" in answer.text
+
+
 async def test_two_workers_switch_at_the_same_event(valkey_url: str) -> None:
     """One promotes while the other decides and learns: both lead to the same bytes."""
     async with app_client(valkey_url) as one, app_client(valkey_url, snapshot_events=7) as other:

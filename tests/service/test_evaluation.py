@@ -111,6 +111,9 @@ async def test_the_numbers_are_the_librarys(client: httpx.AsyncClient) -> None:
         else:
             assert got["dr"] == near(robust)
         assert got["trusted"]
+    newest = policy(await evaluated(client, path, rounds=400), "challenger")
+    last = expected.only(np.arange(1100, 1500))
+    assert newest["ips"] == near(last.ips(weights_of(last.rounds, shadow[1100:])))
     deciding = policy(found, "deciding")
     assert deciding["ips"] == near(expected.ips(np.ones(1500)))
     assert (deciding["effective"], deciding["dr"]) == (1500, None)
