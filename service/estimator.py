@@ -58,7 +58,8 @@ class Estimator:
         if not replica.fold.learner.takes_rates:
             return
         estimates = Estimates(self._host.store, replica.address)
-        claim = await estimates.claim(replica.spec.estimate_after, replica.fold.drift_seq)
+        after = replica.spec.estimate_after(replica.fold.learner.kind)
+        claim = await estimates.claim(after, replica.fold.drift_seq)
         if claim is None:
             return
         if claim.tries > MOST_TRIES:

@@ -320,7 +320,7 @@ def _check_estimates(spec: ModelSpec) -> None:
     if wanted and not learner.takes_rates:
         what = "one that uses noise rates, for estimate_every or estimate_on_drift"
         raise Invalid.of("learner.kind", what, spec.learner.kind)
-    by_itself = spec.estimate_after > 0 or spec.estimate_on_drift
+    by_itself = spec.estimate_after(spec.learner.kind) > 0 or spec.estimate_on_drift
     if by_itself and spec.log_keep < spec.estimate_block:
         what = f"at least the {spec.estimate_block} rounds that an estimate uses (estimate_every)"
         raise Invalid.of("log_keep", what, spec.log_keep)

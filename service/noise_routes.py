@@ -50,8 +50,8 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
             history = await estimates.history()
             # The rates of the newest result in this answer are in force in this answer.
             await replica.catch_up()
-            spec, drift_seq = replica.spec, replica.fold.drift_seq
-            due = (spec.estimate_after, spec.estimate_on_drift, drift_seq)
+            spec, fold = replica.spec, replica.fold
+            due = (spec.estimate_after(fold.learner.kind), spec.estimate_on_drift, fold.drift_seq)
             return wire.NoiseOut(_rates(replica), *due, asked, running, history)
 
         return _json(await host.use(caller.key_of(model), act))

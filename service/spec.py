@@ -222,12 +222,14 @@ class ModelSpec(Strict):
         """The deciding learner, as `ORIGINAL`, and its challengers."""
         return [NamedLearner(name=ORIGINAL, learner=self.learner), *self.challengers]
 
-    @property
-    def estimate_after(self) -> int:
-        """Feedbacks after which noise rates are estimated by themselves; 0 for never."""
+    def estimate_after(self, kind: str) -> int:
+        """Return after how many feedbacks rates are estimated by themselves; 0 for never.
+
+        `kind` is that of the learner that decides.
+        """
         if self.estimate_every is not None:
             return self.estimate_every
-        return ESTIMATE_AFTER.get(self.learner.kind, 0)
+        return ESTIMATE_AFTER.get(kind, 0)
 
     @property
     def estimate_block(self) -> int:
