@@ -15,6 +15,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init
 #: What the last line of each says.
 PROMISES = {
     "async_batches": r"^\d+ clicks on 2000 decisions$",
+    "challenger": r"^corrected decides now$",
     "quickstart": r"^the click is event 1 of the model's log: applied$",
     "recommender": r"^last fifth: (?P<percent>\d+)% were shown what they want$",
 }
