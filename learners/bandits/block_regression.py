@@ -68,6 +68,7 @@ class BlockRegression:
         first[constant] = CONSTANT_VARIANCE
         self._first = first.reshape(self.n_blocks, self.block)
         self._check_size(n_rows)
+        self._squares = np.empty((self.n_blocks, self.block, self.block))
         self._take(
             np.zeros((n_rows, self.padded)),
             np.concatenate([self._new_covariance()] * n_rows),
@@ -85,6 +86,11 @@ class BlockRegression:
         """Examples of each row, shape (K,). Not a copy."""
         return self._counts
 
+    @property
+    def rounds(self) -> float:
+        """Examples of all rows."""
+        return self._rounds
+
     def predict(self, z: FloatArray) -> FloatArray:
         """Return w . z of each row, shape (K,)."""
         values = np.empty(len(self._weights))
@@ -95,7 +101,8 @@ class BlockRegression:
         """Let one row learn that `target` was seen at `z`."""
         blocks = z.reshape(self.n_blocks, self.block)
         covariance, weights = self._covariances[row], self._weights[row]
-        moves = np.add.reduce(np.multiply(covariance, blocks[:, np.newaxis, :]), 2)
+        np.multiply(covariance, blocks[:, np.newaxis, :], out=self._squares)
+        moves = np.add.reduce(self._squares, 2)
         # Rounding can leave -1e-20 of what is tiny: a variance is never below 0.
         spreads = np.maximum(np.add.reduce(np.multiply(moves, blocks), 1), 0.0)
         error = target - float(np.add.reduce(np.multiply(weights, z)))
@@ -103,7 +110,8 @@ class BlockRegression:
         step = error / (noise + float(np.add.reduce(spreads)))
         weights += np.multiply(moves.reshape(self.padded), step)
         moves /= np.sqrt(noise + spreads)[:, np.newaxis]
-        covariance -= np.multiply(moves[:, :, np.newaxis], moves[:, np.newaxis, :])
+        np.multiply(moves[:, :, np.newaxis], moves[:, np.newaxis, :], out=self._squares)
+        covariance -= self._squares
         if self._drift:
             diagonal = _diagonals(covariance)
             np.minimum(diagonal + self._drift, np.maximum(diagonal, self._first), out=diagonal)
@@ -141,6 +149,7 @@ class BlockRegression:
     def _hear_noise(self, row: int, error: float) -> float:
         """Count an example of a row, and return the variance of its clicks."""
         self._counts[row] += 1.0
+        self._rounds += 1.0
         memory = min(self._counts[row] + FIRST_COUNT, NOISE_MEMORY)
         seen = self._noises[row]
         noise = max(float(seen + (min(error * error, 1.0) - seen) / memory), LEAST_NOISE)
@@ -152,6 +161,7 @@ class BlockRegression:
     ) -> None:
         self._weights, self._covariances = weights, covariances
         self._noises, self._counts = noises, counts
+        self._rounds = float(np.add.reduce(counts))
         self._products = product_space(*weights.shape)
 
     def _new_covariance(self) -> FloatArray:

@@ -249,21 +249,21 @@ class Forward(Learner):
         InputError
             If `x` is not such an array, or `allowed` leaves no active label.
         """
-        relevance = self.relevance(x)
-        probabilities, greedy = self._shares(relevance[np.newaxis], self._choosable(allowed))
-        return Distribution(probabilities[0], int(greedy[0]))
+        codes = self._choosable(allowed)
+        return self._choose(self.relevance(x), codes, self._gains(codes))
 
     def distributions(self, xs: FloatArray) -> list[Distribution]:
         """Return `distribution` of each row of `xs`, shape (n, d); bit for bit the same."""
         check_instances(xs, self.n_features)
+        codes = self._choosable(None)
+        gains = self._gains(codes)
         found: list[Distribution] = []
         n_rows = max(1, _ENTRIES_AT_ONCE // self._regression.weights.size)
         for start in range(0, len(xs), n_rows):
             inputs = self._inputs(xs[start : start + n_rows])
             products = np.multiply(self._regression.weights, inputs[:, np.newaxis, :])
             relevance = self._read(np.add.reduce(products, 2))
-            probabilities, greedy = self._shares(relevance, self._active_codes)
-            found += map(Distribution, probabilities, greedy.tolist())
+            found += [self._choose(row, codes, gains) for row in relevance]
         return found
 
     def _inputs(self, xs: FloatArray) -> FloatArray:
@@ -285,37 +285,41 @@ class Forward(Learner):
         relevance: FloatArray = (clicks - self._rho_0) / self._beta
         return relevance
 
-    def _shares(
-        self, relevance: FloatArray, codes: NDArray[np.intp] | None
-    ) -> tuple[FloatArray, NDArray[np.intp]]:
-        """Return the probabilities (n, K) and the best label (n,) of each row of `relevance`."""
-        chosen = relevance if codes is None else relevance[:, codes]
-        rows, m = np.arange(len(chosen)), chosen.shape[1]
-        best = chosen.argmax(1)
-        if self.exploration == "gaps":
-            gaps = chosen[rows, best][:, np.newaxis] - chosen
-            shares = 1.0 / (m + self._gains(codes) * gaps)
-            shares *= 1.0 - self.gamma
-            shares += self.gamma / m
-        else:
-            shares = np.full(chosen.shape, self.gamma / m)
-        shares[rows, best] = 0.0
-        # Rounding may leave the best, of labels that are all alike, a bit less than another.
-        rest = 1.0 - np.add.reduce(shares, 1)
-        shares[rows, best] = np.maximum(rest, shares.max(1))
-        if codes is None:
-            return shares, best
-        probabilities = np.zeros(relevance.shape)
-        probabilities[:, codes] = shares
-        return probabilities, codes[best]
-
     def _gains(self, codes: NDArray[np.intp] | None) -> FloatArray:
+        """Return how sharply the gap of each label that may be chosen counts."""
         counts = self._regression.counts
-        rounds = float(np.add.reduce(counts))
         chosen = counts if codes is None else counts[codes]
-        known = np.sqrt(np.minimum(chosen * len(chosen), rounds) + 1.0)
-        gains: FloatArray = self.gain * self._mean_beta * known
-        return gains
+        known = np.minimum(chosen * len(chosen), self._regression.rounds)
+        known += 1.0
+        np.sqrt(known, out=known)
+        known *= self.gain * self._mean_beta
+        return known
+
+    def _choose(
+        self, relevance: FloatArray, codes: NDArray[np.intp] | None, gains: FloatArray
+    ) -> Distribution:
+        """Return the distribution over the labels `codes`, or all, of one instance."""
+        chosen = relevance if codes is None else relevance[codes]
+        m, best = len(chosen), int(chosen.argmax())
+        if self.exploration == "gaps":
+            shares = chosen[best] - chosen
+            shares *= gains
+            shares += m
+            np.divide(1.0, shares, out=shares)
+            if self.gamma:
+                shares *= 1.0 - self.gamma
+                shares += self.gamma / m
+        else:
+            shares = np.full(m, self.gamma / m)
+        shares[best] = 0.0
+        # Rounding may leave the best, of labels that are all alike, a bit less than another.
+        rest = 1.0 - float(np.add.reduce(shares))
+        shares[best] = max(rest, float(np.maximum.reduce(shares)))
+        if codes is None:
+            return Distribution(shares, best)
+        probabilities = np.zeros(self.n_labels)
+        probabilities[codes] = shares
+        return Distribution(probabilities, int(codes[best]))
 
     # -- learning -------------------------------------------------------------------------
     def update(self, outcome: Outcome) -> None:

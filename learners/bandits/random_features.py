@@ -67,7 +67,7 @@ class RandomFeatures:
     def __call__(self, xs: FloatArray) -> FloatArray:
         """Return the features of each row of `xs`, shape (n, d); the answer is (n, m)."""
         # `take` lays its answer out row by row whatever n is, and so sums it in one order.
-        products = np.take(xs, self._inputs, axis=1)
+        products = xs.take(self._inputs, axis=1, mode="clip")
         products *= self._weights
         turns = np.add.reduce(products, 2) + self._phases
         waves: FloatArray = np.abs(turns - np.rint(turns))
