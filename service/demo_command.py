@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from rich.console import Console
 
 from clients import Client, MisclickError, Retries
@@ -54,7 +55,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command and its options."""
     parser = subparsers.add_parser(
         "demo",
-        help="watch Banditron and RCNBF learn from clicks that lie, through a real service",
+        help="watch learners learn from clicks that lie, through a real service",
         description=(
             "Start the service with a store of its own, replay river's image segments to it as "
             "a noisy click stream, show the running errors side by side, draw them, and stop."
@@ -93,7 +94,8 @@ def _demo(args: argparse.Namespace, client: Client, console: Console) -> None:
         f"{len(dataset.labels)} labels: {', '.join(dataset.labels)}. "
         f"Each of {args.rounds:,} rounds shows a label for one of them and hears a click if the "
         "label is right, but some clicks are false and some are missed. Banditron believes what "
-        "it hears; RCNBF knows how often it is wrong."
+        "it hears; RCNBF knows how often it is wrong; Forward need not know, for as long as it is "
+        "so equally often on every label."
     )
     replays = {rates: _replay(args, client, dataset, *rates) for rates in NOISES}
     tracks = {
@@ -123,15 +125,19 @@ def noise_title(rho_0: float, rho_1: float) -> str:
 def _replay(
     args: argparse.Namespace, client: Client, dataset: Dataset, rho_0: float, rho_1: float
 ) -> Replay:
-    """Create the two models of one noise, and return the replay that plays them."""
+    """Create the models of one noise, and return the replay that plays them."""
     learners: dict[str, dict[str, Any]] = {
         "Banditron": {"kind": "banditron", "gamma": GAMMA},
         "RCNBF": {"kind": "rcnbf", "gamma": GAMMA, "rho_0": rho_0, "rho_1": rho_1},
+        "Forward": {"kind": "forward"},
     }
     players = {}
     for shown, learner in learners.items():
         name = f"{learner['kind']}-{100 * rho_0:.0f}-{100 * rho_1:.0f}"
         spec = model_spec(name, learner, dataset, scaling="standard", seed=args.seed)
+        if learner["kind"] == "forward":
+            # Noise that is the same for all labels need not be estimated.
+            spec = msgspec.structs.replace(spec, estimate_every=0)
         players[shown] = HttpPlayer(client, client.create_model(spec).name)
     noise = Noise(rho_0=rho_0, rho_1=rho_1)
     stream = ClickStream(dataset, horizon=args.rounds, seed=args.seed, noise=noise)
@@ -147,10 +153,12 @@ def _summarise(
 ) -> None:
     console.print(table(tracks, window=WINDOW))
     for rates, replay in replays.items():
-        banditron, rcnbf = (track.error() for track in replay.tracks.values())
+        banditron, *others = replay.tracks.items()
         console.print(
-            f"With {noise_title(*rates)}, Banditron showed the wrong label in "
-            f"{percent(banditron)} of the rounds, RCNBF in {percent(rcnbf)}."
+            f"With {noise_title(*rates)}, {banditron[0]} showed the wrong label in "
+            f"{percent(banditron[1].error())} of the rounds, "
+            + " and ".join(f"{name} in {percent(track.error())}" for name, track in others)
+            + "."
         )
     n_calls = len(tracks) * args.rounds
     console.print(

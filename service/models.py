@@ -316,7 +316,7 @@ def _check_estimates(spec: ModelSpec) -> None:
     learner = LEARNERS.get(spec.learner.kind)
     if learner is None:
         return  # the fold says so
-    wanted = spec.estimate_every is not None or spec.estimate_on_drift
+    wanted = bool(spec.estimate_every) or spec.estimate_on_drift
     if wanted and not learner.takes_rates:
         what = "one that uses noise rates, for estimate_every or estimate_on_drift"
         raise Invalid.of("learner.kind", what, spec.learner.kind)

@@ -58,6 +58,9 @@ Name: TypeAlias = Annotated[
     str, StringConstraints(min_length=1, max_length=NAME_CHARS, pattern=r"^[^\x00-\x1f\x7f]+$")
 ]
 
+Never: TypeAlias = Annotated[int, Field(ge=0, le=0)]
+Interval: TypeAlias = Annotated[int, Field(ge=MIN_ESTIMATE, le=MAX_ESTIMATE)]
+
 
 class Strict(BaseModel):
     """A part of a spec: frozen, nothing coerced, nothing unknown, nothing non-finite."""
@@ -185,13 +188,11 @@ class ModelSpec(Strict):
         le=MAX_LOG_KEEP,
         description="Events kept in the log beyond what recovery needs.",
     )
-    estimate_every: int | None = Field(
+    estimate_every: Never | Interval | None = Field(
         None,
-        ge=MIN_ESTIMATE,
-        le=MAX_ESTIMATE,
         description="Feedbacks after which the noise rates are estimated anew, by a learner that "
-        "uses them; the newest so many are used. Left out: 10,000 for forward and 50,000 for "
-        "rcine, both from the newest 50,000; else never by itself.",
+        "uses them; the newest so many are used; 0 for never by itself. Left out: 10,000 for "
+        "forward and 50,000 for rcine, both from the newest 50,000; else never by itself.",
     )
     estimate_on_drift: bool = Field(
         False,

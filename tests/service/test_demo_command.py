@@ -65,13 +65,19 @@ def test_the_demo_ends_by_itself_and_again(folder: Path, tmp_path: Path) -> None
         assert process.returncode == 0, err
         assert str(png) in out
         assert png.read_bytes().startswith(b"\x89PNG")
-        for part in ("Banditron 15%/15%", "RCNBF 20%/40%", "300 of 300", "1,200 decisions"):
+        for part in (
+            "Banditron 15%/15%",
+            "RCNBF 20%/40%",
+            "300 of 300",
+            "Forward 15%/15%",
+            "1,800 decisions",
+        ):
             assert part in out
         assert left_behind(folder) == []
         outputs.append([line for line in out.splitlines() if "│" in line])
         png.unlink()
     assert outputs[0] == outputs[1]
-    assert len(outputs[0]) == 4
+    assert len(outputs[0]) == 6
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners import RCINE, LearnersError, Outcome, create
+from learners import Forward, LearnersError, Outcome, create
 from service.codec import CodecError, decode_state, encode_state
 from service.errors import Invalid, LogBroken
 from service.events import (
@@ -37,6 +37,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "soba": {"kind": "soba"},
     "confidit": {"kind": "confidit"},
     "bpa": {"kind": "bpa"},
+    "forward": {"kind": "forward", "n_waves": 7},
 }
 
 
@@ -290,11 +291,10 @@ def test_a_learner_that_takes_each_labels_rates_gets_these(
 ) -> None:
     """Each label's own; one that came after the estimate gets the common ones, hardly known."""
     told: list[list[list[float]]] = []
-    monkeypatch.setattr(RCINE, "takes_label_rates", True)
     monkeypatch.setattr(
-        RCINE, "set_label_rates", lambda _, *arrays: told.append([a.tolist() for a in arrays])
+        Forward, "set_label_rates", lambda _, *arrays: told.append([a.tolist() for a in arrays])
     )
-    fold = fold_of(learner=LEARNERS["rcine"])
+    fold = fold_of(learner=LEARNERS["forward"])
     fold.apply(admin(LabelChange(["d"], [])))
     fold.apply(admin(Rates(0.25, 0.15, EACH)))
     rho_0, rho_1, error_0, error_1 = told[0]

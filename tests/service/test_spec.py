@@ -115,6 +115,9 @@ def test_a_spec_comes_back_from_redis_as_it_was(given_spec: dict[str, Any]) -> N
         {"seed": 2**63},
         {"seed": True},
         {"log_keep": -1},
+        {"estimate_every": 999},
+        {"estimate_every": 1_000_001},
+        {"estimate_every": False},
         {"learner": {"kind": "banditron", "gamma": float("inf")}},
         {"learner": {"kind": "banditron", "gamma": None}},
         {"propensity": 1},
@@ -164,3 +167,6 @@ def test_a_spec_without_a_learner_has_the_default_one() -> None:
     assert (spec.estimate_after("forward"), spec.estimate_block) == (10_000, 50_000)
     assert spec.log_keep >= spec.estimate_block
     assert ModelSpec.model_validate(SPEC | {"estimate_every": 2_000}).estimate_block == 2_000
+    never = spec.model_copy(update={"estimate_every": 0})
+    assert ModelSpec.from_json(never.to_json()).estimate_after("forward") == 0
+    assert never.estimate_block == 50_000
