@@ -41,7 +41,7 @@ CONFIG = "tests/service/fuzz/schemathesis.toml"
 #: Cases that the long tests try at least: 2,000 together.
 CASES = 1700
 LINKED_CASES = 150
-SEED = "4"
+SEED = "1"
 #: The calls that links lead through: all of them, and those of a round, to get through often.
 LINKED = {
     "all": sorted(NEEDS),

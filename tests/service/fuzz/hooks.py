@@ -6,11 +6,17 @@ Loaded by the command through the configuration beside this file.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
+import msgspec
 import schemathesis
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from learners import LearnersError, create
+from service.spec import ModelSpec
+from service.wire import ExampleIn, Examples, Instance, Instances
 from tests.service.fuzz import MODELS
 
 #: A model that takes feedback, labels and rates, and instances of any names.
@@ -50,15 +56,18 @@ def flatmap_path_parameters(context: Any, path_parameters: Any) -> Any:
 
 @schemathesis.hook
 def flatmap_body(context: Any, body: Any) -> Any:
-    """Let a body fit one of the models, or make one, in half of the cases."""
+    """Let a valid body fit one of the models, or make one, in half of the cases.
+
+    One that was made wrong stays wrong: put right here, it would be said to be wrongly accepted.
+    """
     name = context.operation.definition.raw.get("operationId")
     fitting = {
         "create_model": _model,
-        "import_model": lambda _: st.just(json.dumps(EXPORT)),
-        "predict": _instance,
-        "learn": _instance,
-        "predict_batch": _instances,
-        "learn_batch": _instances,
+        "import_model": _export,
+        "predict": partial(_instance, Instance),
+        "learn": partial(_instance, ExampleIn),
+        "predict_batch": partial(_instances, Instances),
+        "learn_batch": partial(_instances, Examples),
     }.get(name)
     drawn = st.just(body)
     found = None if fitting is None else fitting(body)
@@ -66,7 +75,25 @@ def flatmap_body(context: Any, body: Any) -> Any:
 
 
 def _model(body: Any) -> Any:
-    return st.just({**body, **SPEC}) if isinstance(body, dict) else None
+    try:
+        spec = ModelSpec.model_validate_json(json.dumps(body))
+        for each in spec.learners:
+            create(each.learner.kind, 1, 1, **each.learner.options)
+    except (ValidationError, LearnersError, ValueError, TypeError):
+        return None
+    return st.just({**body, **SPEC})
+
+
+def _export(body: Any) -> Any:
+    return st.just(json.dumps(EXPORT)) if isinstance(body, str) else None
+
+
+def _is(kind: Any, body: Any) -> bool:
+    try:
+        msgspec.convert(body, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _fit(body: dict[str, Any], x: Any) -> dict[str, Any]:
@@ -74,16 +101,16 @@ def _fit(body: dict[str, Any], x: Any) -> dict[str, Any]:
     return {name: value for name, value in fitted.items() if name in body or name == "x"}
 
 
-def _instance(body: Any) -> Any:
-    if isinstance(body, dict):
+def _instance(kind: Any, body: Any) -> Any:
+    if _is(kind, body):
         return st.one_of(HASHED, HASHED, DENSE).map(lambda x: _fit(body, x))
     return None
 
 
-def _instances(body: Any) -> Any:
-    items = body.get("items") if isinstance(body, dict) else None
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+def _instances(kind: Any, body: Any) -> Any:
+    if not _is(kind, body):
         return None
+    items = body["items"]
     return st.sampled_from((HASHED, DENSE)).flatmap(
         lambda xs: st.tuples(*(xs for _ in items)).map(
             lambda row: {"items": [_fit(item, x) for item, x in zip(items, row, strict=True)]}
