@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ import hypothesis
 import msgspec
 import pytest
 import schemathesis
+from hypothesis.errors import FlakyStrategyDefinition
 from hypothesis.stateful import run_state_machine_as_test
 from schemathesis.config import SchemathesisConfig
 
@@ -250,14 +252,18 @@ def test_links_lead_from_call_to_call(
             super().validate_response(response, case, **options)
 
     settings = hypothesis.settings(
-        max_examples=25,
+        max_examples=5,
         stateful_step_count=14,
         deadline=None,
         database=None,
-        derandomize=True,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    run_state_machine_as_test(Machine, settings=settings)
+    for seed in range(6):
+        # Answers of a real server (ids, times, how far an estimate is) are part of what is drawn
+        # from: Hypothesis may find a scenario to go on otherwise than the last time. That ends a
+        # few scenarios; what the checks find is another error.
+        with suppress(FlakyStrategyDefinition):
+            run_state_machine_as_test(hypothesis.seed(seed)(Machine), settings=settings)
     assert seen.total() >= LINKED_CASES
     assert seen["create_model", 201]
     if calls == "rounds":

@@ -6,6 +6,7 @@ Loaded by the command through the configuration beside this file.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -61,14 +62,15 @@ def flatmap_body(context: Any, body: Any) -> Any:
     One that was made wrong stays wrong: put right here, it would be said to be wrongly accepted.
     """
     name = context.operation.definition.raw.get("operationId")
-    fitting = {
+    fittings: dict[str, Callable[[Any], Any]] = {
         "create_model": _model,
         "import_model": _export,
         "predict": partial(_instance, Instance),
         "learn": partial(_instance, ExampleIn),
         "predict_batch": partial(_instances, Instances),
         "learn_batch": partial(_instances, Examples),
-    }.get(name)
+    }
+    fitting = fittings.get(name)
     drawn = st.just(body)
     found = None if fitting is None else fitting(body)
     return drawn if found is None else st.one_of(drawn, found)
