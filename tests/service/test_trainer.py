@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,13 @@ def wait_for_result(service: Service, name: str, number: int) -> Any:
 
 def trainers(service: Service) -> list[psutil.Process]:
     """Return the trainers that the service has started."""
-    children = psutil.Process(service.pid).children(recursive=True)
-    return [child for child in children if "service.trainer" in " ".join(child.cmdline())]
+    found = []
+    for child in psutil.Process(service.pid).children(recursive=True):
+        # One that has just ended has no command any more.
+        with suppress(psutil.Error):
+            if "service.trainer" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 def test_an_estimate_becomes_the_rates_in_force(running: Service) -> None:
