@@ -46,6 +46,7 @@ LEARNERS_HERE: dict[str, tuple[str, dict[str, float | str]]] = {
     "bpa": ("bpa", {"gamma": GAMMA}),
     "soba diagonal": ("soba", {"gamma": GAMMA}),
     "confidit diagonal": ("confidit", {}),
+    "forward": ("forward", {}),
     "perceptron (labels)": ("perceptron", {}),
 }
 

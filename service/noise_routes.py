@@ -56,6 +56,11 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
 
         return _json(await host.use(caller.key_of(model), act))
 
+    _add_estimates(router, host, keys)
+    return router
+
+
+def _add_estimates(router: APIRouter, host: Host, keys: Keys) -> None:
     @router.post(
         "/v1/models/{model}/noise/estimate",
         operation_id="estimate_noise",
@@ -96,8 +101,6 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
 
         await host.use(caller.key_of(model), act)
         return Response(status_code=204)
-
-    return router
 
 
 def _rates(replica: Replica) -> wire.RatesOut:

@@ -13,6 +13,7 @@ soba, confidit
     `SOBA` and `Confidit`: second order, diagonal or full.
 forward
     `Forward`: regression of the raw click, read through each label's noise; the default.
-block_regression, random_features
-    What it is made of: a block-diagonal Kalman filter a label, and triangle waves.
+block_regression, random_features, exploration
+    What it is made of: a block-diagonal Kalman filter a label, triangle waves, and inverse gap
+    weighting.
 """

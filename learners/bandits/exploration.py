@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from learners.base import FloatArray
-from learners.errors import InputError, expected
 
 
-def inverse_gap_weighting(rewards: FloatArray, gain: float) -> FloatArray:
+def inverse_gap_weighting(rewards: FloatArray, gain: float | FloatArray) -> FloatArray:
     """Return SquareCB's distribution: the larger the gap to the best, the rarer the label.
 
-    For learners that estimate each label's reward, such as regression on the raw bit. It
+    For learners that estimate each label's reward, such as `Forward`. It
     explores near rivals more than hopeless labels, where the uniform mixture of the linear
     learners does not look at the scores. Equation, [1]_::
 
@@ -26,12 +25,8 @@ def inverse_gap_weighting(rewards: FloatArray, gain: float) -> FloatArray:
         Estimated rewards, float64 of shape (K,), finite; the lowest code is best where several
         tie.
     gain
-        How sharply gaps count, at least 0; 0 is uniform. Common is 10 sqrt(t) in round t.
-
-    Raises
-    ------
-    InputError
-        If `rewards` is empty or not finite, or `gain` is negative or not finite.
+        How sharply gaps count, finite and at least 0; 0 is uniform. One for all labels, or one
+        for each, shape (K,). Common is 10 sqrt(t) in round t.
 
     References
     ----------
@@ -43,12 +38,13 @@ def inverse_gap_weighting(rewards: FloatArray, gain: float) -> FloatArray:
     >>> inverse_gap_weighting(np.array([0.9, 0.5, 0.2]), 10.0).round(3).tolist()
     [0.757, 0.143, 0.1]
     """
-    if rewards.ndim != 1 or not len(rewards) or not np.isfinite(rewards).all():
-        raise InputError(expected("rewards", "a finite array (K,) with K >= 1", rewards))
-    if not 0 <= gain < np.inf:
-        raise InputError(expected("gain", "a finite number of at least 0", gain))
     best = int(rewards.argmax())
-    probabilities: FloatArray = 1.0 / (len(rewards) + gain * (rewards[best] - rewards))
+    probabilities: FloatArray = rewards[best] - rewards
+    probabilities *= gain
+    probabilities += len(rewards)
+    np.divide(1.0, probabilities, out=probabilities)
     probabilities[best] = 0.0
-    probabilities[best] = 1.0 - float(np.add.reduce(probabilities))
+    # Rounding may leave the best, of labels that are all alike, a bit less than another.
+    rest = 1.0 - float(np.add.reduce(probabilities))
+    probabilities[best] = max(rest, float(np.maximum.reduce(probabilities)))
     return probabilities

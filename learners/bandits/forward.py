@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.bandits.block_regression import BlockRegression
+from learners.bandits.exploration import inverse_gap_weighting
 from learners.bandits.linear import MIN_SQUARED_NORM
 from learners.bandits.random_features import RandomFeatures
 from learners.base import (
@@ -302,19 +303,13 @@ class Forward(Learner):
         chosen = relevance if codes is None else relevance[codes]
         m, best = len(chosen), int(chosen.argmax())
         if self.exploration == "gaps":
-            shares = chosen[best] - chosen
-            shares *= gains
-            shares += m
-            np.divide(1.0, shares, out=shares)
-            if self.gamma:
-                shares *= 1.0 - self.gamma
-                shares += self.gamma / m
+            shares = inverse_gap_weighting(chosen, gains)
         else:
-            shares = np.full(m, self.gamma / m)
-        shares[best] = 0.0
-        # Rounding may leave the best, of labels that are all alike, a bit less than another.
-        rest = 1.0 - float(np.add.reduce(shares))
-        shares[best] = max(rest, float(np.maximum.reduce(shares)))
+            shares = np.zeros(m)
+            shares[best] = 1.0
+        if self.gamma:
+            shares *= 1.0 - self.gamma
+            shares += self.gamma / m
         if codes is None:
             return Distribution(shares, best)
         probabilities = np.zeros(self.n_labels)
