@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.bandits.block_regression import BlockRegression
+from learners.bandits.block_regression import BlockRegression, fitting_block
 from learners.bandits.exploration import inverse_gap_weighting
 from learners.bandits.linear import MIN_SQUARED_NORM
 from learners.bandits.random_features import RandomFeatures
@@ -76,8 +76,9 @@ class Forward(Learner):
         Variance that a label's weights gain with each of its rounds, in [0, 1]; 0 by default:
         clicks of all times count the same. With 1e-5, the last thousands count.
     block_size
-        Inputs whose covariance is kept together, 1 to 1024; 32 by default.
-        K (d + 1 + n_waves) block_size <= 4,000,000.
+        Inputs whose covariance is kept together, up to 1024, with
+        K (d + 1 + n_waves) block_size <= 4,000,000. 0, the default, takes 32, or the most that
+        leaves room for as many labels again.
     n_waves
         Number of random features, 0 to 65,536; 255 by default. 0 is a linear learner.
     seed
@@ -128,7 +129,7 @@ class Forward(Learner):
         gain: float = 20.0,
         gamma: float = 0.0,
         drift: float = 0.0,
-        block_size: int = 32,
+        block_size: int = 0,
         n_waves: int = 255,
         seed: int = 0,
     ) -> None:
@@ -137,16 +138,18 @@ class Forward(Learner):
         self.gain = check_number("gain", gain, 0, 1e6)
         self.gamma = check_number("gamma", gamma, 0, 1)
         self.drift = check_number("drift", drift, 0, 1)
-        self.block_size = _check_at_most("block_size", block_size, 1, 1024)
         self.n_waves = _check_at_most("n_waves", n_waves, 0, 65_536)
+        width = self.n_features + 1 + self.n_waves
+        chosen = _check_at_most("block_size", block_size, 0, 1024)
+        self.block_size = chosen or fitting_block(2 * self.n_labels, width)
         self.seed = check_count("seed", seed, 0)
         try:
             self.set_rates(rho_0, rho_1)
         except InputError as error:
             raise ParameterError(str(error)) from error
         self._regression = BlockRegression(
-            n_labels,
-            self.n_features + 1 + self.n_waves,
+            self.n_labels,
+            width,
             self.n_features,
             block=self.block_size,
             drift=self.drift,

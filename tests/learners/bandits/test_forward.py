@@ -201,7 +201,7 @@ def test_a_new_label_begins_as_the_others() -> None:
     ("name", "value"),
     [
         ("rho_0", 1.0), ("rho_1", -0.1), ("exploration", "ucb"), ("gain", -1.0), ("gamma", 1.1),
-        ("drift", -1e-9), ("block_size", 0), ("block_size", 1025), ("n_waves", -1),
+        ("drift", -1e-9), ("block_size", -1), ("block_size", 1025), ("n_waves", -1),
         ("n_waves", 65_537), ("seed", -1), ("seed", 0.5),
     ],
 )  # fmt: skip
@@ -214,14 +214,25 @@ def test_bad_options_are_refused(name: str, value: object) -> None:
 def test_too_many_covariances_are_refused() -> None:
     """Size is bounded from the start and when a label is added, which then changes nothing."""
     with pytest.raises(ParameterError, match="block_size"):
-        Forward(10_000, 100)
+        Forward(10_000, 100, block_size=32)
     # 122 labels of 32 blocks of 32 x 32 are within the bound, 123 are not.
-    learner = Forward(1_000, 121, n_waves=7)
+    learner = Forward(1_000, 121, n_waves=7, block_size=32)
     assert learner.add_label() == 121
     before = state_digest(learner.state())
     with pytest.raises(ParameterError, match=r"at most 4,000,000 entries; a smaller block_size"):
         learner.add_label()
     assert state_digest(learner.state()) == before
+
+
+def test_a_block_that_fits_is_chosen() -> None:
+    """The largest shapes that a model may have work by themselves, with room for new labels."""
+    assert Forward(784, 10).block_size == 32
+    assert Forward(1_000, 100).block_size == 8
+    assert Forward(4_096, 256).block_size == 1
+    learner = Forward(3, 1_024)
+    assert learner.block_size == 4
+    assert learner.add_label() == 1_024
+    assert type(learner).from_state(learner.state()).block_size == 4
 
 
 def test_bad_rates_are_refused() -> None:
