@@ -77,7 +77,7 @@ def encode_parts(state: Mapping[str, StateValue]) -> list[bytes]:
 def _parts(pieces: list[bytes]) -> Iterator[bytes]:
     """Cut what is long; join what is short with what is short beside it."""
     short: list[bytes] = []
-    for piece in pieces:
+    for piece in filter(None, pieces):
         if len(piece) <= PART_BYTES:
             short.append(piece)
             continue

@@ -85,6 +85,7 @@ def test_the_layout_in_memory_is_forgotten() -> None:
 
 
 @given(st.lists(st.integers(0, 3 * PART_BYTES // 8), max_size=5))
+@example([PART_BYTES, 0])
 def test_parts_are_the_whole(sizes: list[int]) -> None:
     """Joined they are the canonical bytes; each is of bounded size, none is empty."""
     state: State = {f"a{place}": np.arange(float(size)) for place, size in enumerate(sizes)}
