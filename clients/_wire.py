@@ -29,6 +29,7 @@ from clients.types import (
     Model,
     ModelSpec,
     Noise,
+    NoiseRates,
     Readiness,
     Receipt,
     State,
@@ -100,11 +101,15 @@ def change_labels(model: str, add: Sequence[str], retire: Sequence[str]) -> Call
     return Call(method="POST", path=_path(model, "labels"), body=body, parse=_decoder(Model))
 
 
-def set_rates(model: str, rho_0: float, rho_1: float) -> Call[int]:
+def set_rates(
+    model: str, rho_0: float, rho_1: float, by_label: Mapping[str, NoiseRates] | None = None
+) -> Call[int]:
     """POST /v1/models/{model}/rates."""
-    for name, value in (("rho_0", rho_0), ("rho_1", rho_1)):
-        _check_finite(name, value)
-    body = _encode({"rho_0": rho_0, "rho_1": rho_1})
+    each = dict(by_label or {})
+    _check_rates("", rho_0, rho_1)
+    for name, one in each.items():
+        _check_rates(f"by_label[{name!r}].", one.rho_0, one.rho_1)
+    body = _encode({"rho_0": rho_0, "rho_1": rho_1, "by_label": each})
     return Call(
         method="POST", path=_path(model, "rates"), body=body, parse=lambda got: _seq(got).seq
     )
@@ -439,6 +444,11 @@ def _plain(x: Features) -> list[float] | dict[str, float | str]:
         for index, value in enumerate(values):
             _check_finite(f"x[{index}]", value)
     return values
+
+
+def _check_rates(where: str, rho_0: float, rho_1: float) -> None:
+    _check_finite(f"{where}rho_0", rho_0)
+    _check_finite(f"{where}rho_1", rho_1)
 
 
 def _check_finite(name: str, value: float) -> None:

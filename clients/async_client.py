@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -26,6 +26,7 @@ from clients.types import (
     Model,
     ModelSpec,
     Noise,
+    NoiseRates,
     Readiness,
     Receipt,
     State,
@@ -104,9 +105,16 @@ class AsyncClient(Base):
         """Add labels (or restore retired ones) and retire others; what was learned stays."""
         return await self._send(_wire.change_labels(model, add, retire))
 
-    async def set_rates(self, model: str, *, rho_0: float, rho_1: float) -> int:
+    async def set_rates(
+        self,
+        model: str,
+        *,
+        rho_0: float,
+        rho_1: float,
+        by_label: Mapping[str, NoiseRates] | None = None,
+    ) -> int:
         """Let the model assume other noise rates from now on; return the event's number."""
-        return await self._send(_wire.set_rates(model, rho_0, rho_1))
+        return await self._send(_wire.set_rates(model, rho_0, rho_1, by_label))
 
     async def add_challenger(self, model: str, name: str, learner: dict[str, Any]) -> Model:
         """Let one more learner learn from the model's log without deciding."""

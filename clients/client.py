@@ -6,7 +6,7 @@ It is a thin shell: what a call sends and what its answer means is in `clients._
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -29,6 +29,7 @@ from clients.types import (
     Model,
     ModelSpec,
     Noise,
+    NoiseRates,
     Readiness,
     Receipt,
     State,
@@ -138,7 +139,14 @@ class Client(Base):
         """Add labels (or restore retired ones) and retire others; what was learned stays."""
         return self._send(_wire.change_labels(model, add, retire))
 
-    def set_rates(self, model: str, *, rho_0: float, rho_1: float) -> int:
+    def set_rates(
+        self,
+        model: str,
+        *,
+        rho_0: float,
+        rho_1: float,
+        by_label: Mapping[str, NoiseRates] | None = None,
+    ) -> int:
         """Let the model assume other noise rates from now on; return the event's number.
 
         Parameters
@@ -149,8 +157,11 @@ class Client(Base):
             P(feedback = 1 | the label was wrong), in [0, 1).
         rho_1
             P(feedback = 0 | the label was right), in [0, 1), with rho_0 + rho_1 < 1.
+        by_label
+            Labels with rates of their own, for a learner that uses each label's; every other
+            label has the common ones.
         """
-        return self._send(_wire.set_rates(model, rho_0, rho_1))
+        return self._send(_wire.set_rates(model, rho_0, rho_1, by_label))
 
     def add_challenger(self, model: str, name: str, learner: dict[str, Any]) -> Model:
         """Let one more learner learn from the model's log without deciding.

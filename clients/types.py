@@ -384,7 +384,9 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     rates
-        In force: what the model assumes.
+        In force: what the model assumes of all labels.
+    rates_by_label
+        What it assumes of each label; empty where the learner uses common rates only.
     estimate_every
         Feedbacks from one estimate to the next; 0 where their number begins none.
     estimate_on_drift
@@ -406,6 +408,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     asked: bool
     running: Running | None
     history: tuple[Estimate, ...]
+    rates_by_label: dict[str, NoiseRates] = {}
 
     @property
     def source(self) -> Estimate | None:

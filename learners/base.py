@@ -225,6 +225,11 @@ class Learner(ABC):
         """Use these noise rates of each label, shape (K,) with standard errors, from now on."""
         raise UnsupportedError(f"{self.kind} does not use each label's noise rates")
 
+    @property
+    def label_rates(self) -> tuple[FloatArray, FloatArray]:
+        """rho_0 and rho_1 of each label in use, each of shape (K,). Copies."""
+        raise UnsupportedError(f"{self.kind} does not use each label's noise rates")
+
     # -- labels ---------------------------------------------------------------------------
     def add_label(self) -> int:
         """Add a label and return its code; it gets its exploration share at once."""

@@ -198,6 +198,11 @@ def check_unsupported_is_said(make: LearnerFactory) -> None:
             for wrong in (good[1:], good - 1.0, good * np.nan):
                 given = [good] * place + [wrong] + [good] * (3 - place)
                 _assert_refused(name, learner.set_label_rates, *given)
+        learner.set_label_rates(good, 2 * good, 0 * good, 0 * good)
+        _require(
+            [rates.tolist() for rates in learner.label_rates] == [[0.1] * _K, [0.2] * _K],
+            "rates that are known exactly are not used as they are",
+        )
 
 
 def check_state_round_trip(make: LearnerFactory) -> None:

@@ -166,7 +166,7 @@ _EXPECTED = {
     "literal_error": "{expected}",
     "enum": "{expected}",
 }
-#: Parts of a pydantic location that the body does not have: which member of a union was tried.
+#: Parts of a place in `features` that the body does not have: which member of a union was tried.
 _VARIANTS = frozenset({"dense", "named", "hashed", "number", "category"})
 _PLAIN = frozenset({"bool", "int", "float", "str"})
 
@@ -201,9 +201,10 @@ def _detail(one: Mapping[str, Any]) -> Detail:
 
 
 def _where(loc: list[Any]) -> str:
-    parts = [part for i, part in enumerate(loc) if part not in _VARIANTS or i == len(loc) - 1]
+    if loc[:1] == ["features"]:
+        loc = [part for part in loc[:-1] if part not in _VARIANTS] + loc[-1:]
     text = "".join(
-        f"[{part}]" if isinstance(part, int) else f".{shorten(str(part))}" for part in parts
+        f"[{part}]" if isinstance(part, int) else f".{shorten(str(part))}" for part in loc
     )
     return text.removeprefix(".") or "body"
 

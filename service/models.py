@@ -14,7 +14,7 @@ from service.auth import Caller
 from service.challengers import learners_text, parse_learners
 from service.complaints import of_learner
 from service.errors import Conflict, Invalid, NotFound, shorten
-from service.events import ChallengerChange, Kind, LabelChange, Rates
+from service.events import ChallengerChange, Kind, LabelChange, Rates, RatesByLabel
 from service.fold import Fold
 from service.host import Host
 from service.ids import NonceSource
@@ -94,11 +94,22 @@ class LabelsIn(Strict):
     retire: Annotated[list[Name], Field(default_factory=list, max_length=MAX_LABELS)]
 
 
-class RatesIn(Strict):
-    """Noise rates that hold from now on."""
+class LabelRatesIn(Strict):
+    """Noise rates of one label."""
 
     rho_0: float = Field(ge=0, lt=1, description="P(click | the label was wrong).")
     rho_1: float = Field(ge=0, lt=1, description="P(no click | the label was right).")
+
+
+class RatesIn(LabelRatesIn):
+    """Noise rates that hold from now on, instead of all that were set or estimated before."""
+
+    by_label: dict[Name, LabelRatesIn] = Field(
+        {},
+        max_length=MAX_LABELS,
+        description="Labels with rates of their own, by name, taken as exact; every other label "
+        "has the common ones. For learners that use each label's rates.",
+    )
 
 
 class SeqOut(BaseModel):
@@ -241,14 +252,11 @@ class Models:
         return seq is not None
 
     async def _try_rates(self, replica: Replica, rates: RatesIn) -> int | None:
-        if not any(learner.takes_rates for learner in replica.fold.every_learner()):
-            kind = replica.fold.learner.kind
-            raise Invalid.of("model", "a learner that uses noise rates", kind)
-        try:
-            NoiseRates(rates.rho_0, rates.rho_1)
-        except LearnersError as error:
-            raise of_learner("body", error) from error
-        new = msgspec.json.encode(Rates(rates.rho_0, rates.rho_1))
+        if rates.by_label:
+            # Another worker may have added a label a moment ago.
+            await replica.catch_up()
+        _check_rates(replica.fold, rates)
+        new = msgspec.json.encode(_rates_event(replica.fold.labels, rates))
         old, seq = await self._store.rates(replica.address)
         if old != new.decode():
             guard = ("rates", old, new.decode())
@@ -309,6 +317,40 @@ def _learners_after(fold: Fold, change: ChallengerChange) -> list[NamedLearner]:
         return learners[:place] + learners[place + 1 :]
     learners[0], learners[place] = learners[place], learners[0]
     return learners
+
+
+def _check_rates(fold: Fold, rates: RatesIn) -> None:
+    """Refuse rates that no learner of the model uses, or that leave nothing of a click."""
+    learners, kind = fold.every_learner(), fold.learner.kind
+    if not any(learner.takes_rates for learner in learners):
+        raise Invalid.of("model", "a learner that uses noise rates", kind)
+    if rates.by_label and not any(learner.takes_label_rates for learner in learners):
+        what = "a learner that uses each label's noise rates, for by_label"
+        raise Invalid.of("model", what, kind)
+    _check_sum("body", rates)
+    for name, each in rates.by_label.items():
+        where = f"by_label.{shorten(name)}"
+        if name not in fold.codes:
+            raise Invalid.of(where, "rates of a label of the model", name)
+        _check_sum(where, each)
+
+
+def _check_sum(where: str, rates: LabelRatesIn) -> None:
+    try:
+        NoiseRates(rates.rho_0, rates.rho_1)
+    except LearnersError as error:
+        raise of_learner(where, error) from error
+
+
+def _rates_event(labels: Sequence[str], rates: RatesIn) -> Rates:
+    """Return the event of these rates, of a model with these labels."""
+    if not rates.by_label:
+        return Rates(rates.rho_0, rates.rho_1)
+    each = [rates.by_label.get(name, rates) for name in labels]
+    # Whoever sets rates knows them.
+    exact = [0.0] * len(each)
+    rho_0, rho_1 = [one.rho_0 for one in each], [one.rho_1 for one in each]
+    return Rates(rates.rho_0, rates.rho_1, RatesByLabel(rho_0, rho_1, exact, exact))
 
 
 def _check_estimates(spec: ModelSpec) -> None:

@@ -51,8 +51,9 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
             # The rates of the newest result in this answer are in force in this answer.
             await replica.catch_up()
             spec, fold = replica.spec, replica.fold
+            rates, each = _rates(replica), _label_rates(fold)
             due = (spec.estimate_after(fold.learner.kind), spec.estimate_on_drift, fold.drift_seq)
-            return wire.NoiseOut(_rates(replica), *due, asked, running, history)
+            return wire.NoiseOut(rates, each, *due, asked, running, history)
 
         return _json(await host.use(caller.key_of(model), act))
 
@@ -107,8 +108,19 @@ def _rates(replica: Replica) -> wire.RatesOut:
     learner = replica.fold.learner
     if not learner.takes_rates:
         raise Invalid.of("model", "a learner that uses noise rates", replica.fold.learner.kind)
+    told = replica.fold.rates
+    if learner.takes_label_rates and told is not None:
+        # What it uses itself is each label's.
+        return wire.RatesOut(told.rho_0, told.rho_1)
     state = learner.state()
     return wire.RatesOut(float(state["rho_0"]), float(state["rho_1"]))
+
+
+def _label_rates(fold: Fold) -> dict[str, wire.RatesOut]:
+    if not fold.learner.takes_label_rates:
+        return {}
+    each = zip(*(rates.tolist() for rates in fold.learner.label_rates), strict=True)
+    return {name: wire.RatesOut(*pair) for name, pair in zip(fold.labels, each, strict=True)}
 
 
 def _window_noise_out(fold: Fold) -> WindowNoiseOut:

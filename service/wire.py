@@ -187,7 +187,14 @@ class Running(Struct):
 class NoiseOut(Struct):
     """What is known of how a model's clicks lie."""
 
-    rates: RatesOut
+    rates: Annotated[RatesOut, Meta(description="Common to all labels.")]
+    rates_by_label: Annotated[
+        dict[str, RatesOut],
+        Meta(
+            description="Each label's as the learner uses them: an estimate's are moved towards "
+            "their mean as far as their errors explain. Empty where it uses common ones only."
+        ),
+    ]
     estimate_every: Annotated[int, Meta(description="Feedbacks; 0: not by their number.")]
     estimate_on_drift: bool
     drift_seq: Annotated[

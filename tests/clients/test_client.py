@@ -360,7 +360,10 @@ async def test_the_async_client_in_process(run_app: RunApp) -> None:
         items = [Feedback(one.decision_id, 0) for one in decisions]
         receipts = await client.feedback_batch(spec.name, items)
         assert [one.seq for one in receipts] == [2, 3, 4]
-        assert await client.set_rates(spec.name, rho_0=0.2, rho_1=0.3) == 5
+        assert await client.set_rates(spec.name, rho_0=0.2, rho_1=0.3, by_label={}) == 5
+        own = {"a": NoiseRates(rho_0=0.4, rho_1=0.1)}
+        with pytest.raises(InvalidError, match="each label's noise rates"):
+            await client.set_rates(spec.name, rho_0=0.2, rho_1=0.3, by_label=own)
         log = b"".join([piece async for piece in client.export_log(spec.name)])
         bodies: tuple[bytes | io.BytesIO, ...] = (log, io.BytesIO(log))
         for number, body in enumerate(bodies):
@@ -386,6 +389,19 @@ async def _learn(client: AsyncClient, spec: ModelSpec) -> None:
     assert (await client.learn(spec.name, X, "b")).status == "applied"
     examples = [Example(x=X, label="c")] * 2
     assert [one.seq for one in await client.learn_batch(spec.name, examples)] == [2, 3]
+
+
+def test_labels_have_rates_of_their_own(client: Client) -> None:
+    """What was set for a label is in force for it, and for it alone."""
+    spec = fresh_spec(learner={"kind": "forward", "n_waves": 0})
+    client.create_model(spec)
+    own = NoiseRates(rho_0=0.4, rho_1=0.1)
+    assert client.set_rates(spec.name, rho_0=0.1, rho_1=0.2, by_label={"b": own}) == 1
+    noise = client.noise(spec.name)
+    assert noise.rates == noise.rates_by_label["a"] == NoiseRates(rho_0=0.1, rho_1=0.2)
+    assert noise.rates_by_label["b"] == own
+    with pytest.raises(InvalidError, match=r"by_label\.z"):
+        client.set_rates(spec.name, rho_0=0.1, rho_1=0.2, by_label={"z": own})
 
 
 def test_noise_is_asked_for_and_told(client: Client) -> None:

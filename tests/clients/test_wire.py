@@ -22,7 +22,7 @@ from clients.errors import (
     ProtocolError,
     UnavailableError,
 )
-from clients.types import Check, Dense, Feedback, Field, Instance, ModelSpec, Named
+from clients.types import Check, Dense, Feedback, Field, Instance, ModelSpec, Named, NoiseRates
 
 SPEC = ModelSpec(
     name="ads", learner={"kind": "banditron", "gamma": 0.1}, labels=("a", "b"), features=Dense(3)
@@ -119,6 +119,8 @@ def test_what_json_cannot_say_is_refused_here(bad: float) -> None:
             _wire.predict("ads", Instance(x=x), "r")
     with pytest.raises(InputError, match="rho_1"):
         _wire.set_rates("ads", 0.1, bad)
+    with pytest.raises(InputError, match=r"by_label\['hats'\].rho_0"):
+        _wire.set_rates("ads", 0.1, 0.1, {"hats": NoiseRates(rho_0=bad, rho_1=0.1)})
     with pytest.raises(InputError, match="shape"):
         _wire.predict("ads", Instance(x=np.zeros((2, 2))), "r")
 

@@ -75,7 +75,7 @@ TARGETS = [
     Target("feedback/batch", _lines(CLICK, CLICK), lines=True),
     Target("learn/batch", _lines(EXAMPLE), lines=True),
     Target("labels", _one(add=["d"], retire=["a"])),
-    Target("rates", _one(rho_0=0.1, rho_1=0.25)),
+    Target("rates", _one(rho_0=0.1, rho_1=0.25, by_label={"b": {"rho_0": 0.5, "rho_1": 0.0}})),
 ]
 IDS = [f"{target.name}{' lines' if target.lines else ''}" for target in TARGETS]
 
@@ -190,7 +190,8 @@ class Watched:
 async def test_a_refused_request_changes_nothing(app: Edge, target: Target) -> None:
     """Horrors and mutations: documented statuses only, and a refusal leaves no trace."""
     async with client_of(app) as client:
-        watched = Watched(app, await create(client, learner=RCNBF))
+        rival = {"name": "rival", "learner": {"kind": "forward", "n_waves": 0}}
+        watched = Watched(app, await create(client, learner=RCNBF, challengers=[rival]))
     before, refused = await watched.seen(), 0
     bodies = [*WHOLE, *spoiled(target), *mutated(target.body, seed=1)]
     for body in bodies:
