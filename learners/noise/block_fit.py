@@ -81,7 +81,7 @@ def fit_block(
     tolerance
         As for `fit_levels`.
     """
-    n_labels = rounds.scores.shape[1]
+    n_labels = rounds.n_labels
     start = first_levels(rounds.feedback) if before is None else before.common
     common = fit_levels(rounds, start, tolerance=tolerance)
     if before is None:
@@ -112,13 +112,13 @@ def _differ(common: Levels, labels: Levels, rounds: Rounds) -> bool:
 def anchored_levels(rounds: Rounds, common: Levels, prior: LabelPrior) -> Levels:
     """Fit rates for each label, drawn towards the common ones as strongly as `prior` says."""
     anchored = prior._replace(mean_0=float(common.rho_0[0]), mean_1=float(common.rho_1[0]))
-    return fit_levels(rounds, _spread(common, rounds.scores.shape[1]), anchored)
+    return fit_levels(rounds, _spread(common, rounds.n_labels), anchored)
 
 
 def _information(levels: Levels, rounds: Rounds) -> tuple[FloatArray, FloatArray]:
     """Return how much the rounds tell of each label's rates: the inverse of the variance."""
     right = right_probability(levels, rounds)
-    n_labels = rounds.scores.shape[1]
+    n_labels = rounds.n_labels
     rho_0, rho_1 = levels.rho_0[rounds.labels], levels.rho_1[rounds.labels]
     clicked = clipped(rho_0 + (1.0 - rho_0 - rho_1) * right)
     # A rate of nearly 0 would seem to be known exactly; a click in a hundred is the least taken.

@@ -20,6 +20,7 @@ from learners.noise.mixture import (
     fit_levels,
     level_errors,
     right_probability,
+    rounds_of,
 )
 from learners.noise.reading import authors, per_label
 from learners.noise.verdict import Evidence
@@ -56,8 +57,7 @@ class HeldOut(NamedTuple):
 
     def rounds(self) -> Rounds:
         """Return what the mixture is fitted to."""
-        scores = self.scores.astype(np.float64)
-        return Rounds(scores, self.labels, self.feedback.astype(np.float64))
+        return rounds_of(self.scores, self.labels, self.feedback)
 
     def shown(self) -> FloatArray:
         """Return q of each round's own label, shape (n,)."""

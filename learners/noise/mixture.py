@@ -18,7 +18,7 @@ Needs scipy, so nothing here is imported with the package.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,25 +73,57 @@ NO_PRIOR = LabelPrior(0.5, 0.0, 0.5, 0.0)
 
 
 class Rounds(NamedTuple):
-    """What is fitted to.
+    """What is fitted to, as `rounds_of` makes it.
 
     Attributes
     ----------
-    scores
-        Unnormalised log probabilities of the labels, shape (n, K), K >= 2, float64.
+    lead
+        By how much each round's own label scored above the best other one, shape (n,).
+    behind
+        Each other label's score, less the best other one's, shape (K - 1, n): a fit passes over
+        it a hundred times, and sums over the first axis are the fast ones.
     labels
         The shown labels' codes, shape (n,), int64.
     feedback
         Shape (n,), float64, each 0 or 1.
     """
 
-    scores: FloatArray
+    lead: FloatArray
+    behind: FloatArray
     labels: IntArray
     feedback: FloatArray
 
+    @property
+    def n_labels(self) -> int:
+        """K."""
+        return len(self.behind) + 1
+
     def some(self, chosen: NDArray[np.bool_]) -> Rounds:
         """Return the chosen rounds only."""
-        return Rounds(self.scores[chosen], self.labels[chosen], self.feedback[chosen])
+        return Rounds(
+            self.lead[chosen],
+            self.behind[:, chosen],
+            self.labels[chosen],
+            self.feedback[chosen],
+        )
+
+
+def rounds_of(scores: NDArray[np.floating], labels: IntArray, feedback: NDArray[Any]) -> Rounds:
+    """Return the rounds of these scores (unnormalised log probabilities, shape (n, K), K >= 2).
+
+    Examples
+    --------
+    >>> rounds = rounds_of(np.array([[1.0, 4.0, 3.0]]), np.array([1]), np.array([1]))
+    >>> rounds.lead, rounds.behind.ravel()
+    (array([1.]), array([-2.,  0.]))
+    """
+    n, n_labels = scores.shape
+    is_other = np.arange(n_labels) != labels[:, np.newaxis]
+    others = scores[is_other].reshape(n, n_labels - 1).T.astype(np.float64, order="C")
+    most = others.max(axis=0)
+    lead = scores[np.arange(n), labels] - most
+    others -= most
+    return Rounds(lead, others, labels, feedback.astype(np.float64))
 
 
 def first_levels(feedback: FloatArray, n_rates: int = 1) -> Levels:
@@ -101,30 +133,27 @@ def first_levels(feedback: FloatArray, n_rates: int = 1) -> Levels:
     return Levels(0.0, 0.0, rho_0, rho_1, np.inf)
 
 
-def right_odds(scores: FloatArray, labels: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return the log odds of each shown label in its softmax, and their slope in log T at T = 1.
+def right_odds(log_temperature: float, rounds: Rounds) -> tuple[FloatArray, FloatArray]:
+    """Return the log odds of each shown label in its softmax, and their slope in log T.
 
     Examples
     --------
-    >>> odds, slope = right_odds(np.log([[0.2, 0.3, 0.5]]), np.array([2]))
+    >>> scores = np.log([[0.2, 0.3, 0.5]])
+    >>> odds, slope = right_odds(0.0, rounds_of(scores, np.array([2]), np.array([1])))
     >>> odds.round(6)
     array([0.])
     """
-    rows = np.arange(len(labels))
-    others = scores.copy()
-    own = scores[rows, labels]
-    others[rows, labels] = -np.inf
-    most = others.max(axis=1)
-    weights = np.exp(others - most[:, np.newaxis])
-    total = weights.sum(axis=1)
-    others[rows, labels] = 0.0  # its weight is 0, and 0 times infinity would be NaN
-    mean_other = (weights * others).sum(axis=1) / total
-    return own - most - np.log(total), own - mean_other
+    temperature = np.exp(log_temperature)
+    weights = np.exp(temperature * rounds.behind)
+    total = weights.sum(axis=0)
+    weights *= rounds.behind
+    slope = temperature * (rounds.lead - weights.sum(axis=0) / total)
+    return temperature * rounds.lead - np.log(total), slope
 
 
 def right_probability(levels: Levels, rounds: Rounds) -> FloatArray:
     """Return P(the shown label was right | x, shown) of each round, shape (n,)."""
-    odds, _ = right_odds(rounds.scores * np.exp(levels.log_temperature), rounds.labels)
+    odds, _ = right_odds(levels.log_temperature, rounds)
     return sigmoid(odds + levels.offset)
 
 
@@ -156,7 +185,7 @@ def fit_levels(
     >>> right = rng.random(4000) < 0.5
     >>> scores = np.where(right, 4.0, -4.0)[:, np.newaxis] * [1.0, 0.0]
     >>> clicks = (rng.random(4000) < np.where(right, 0.8, 0.1)).astype(np.float64)
-    >>> rounds = Rounds(scores, np.zeros(4000, dtype=np.int64), clicks)
+    >>> rounds = rounds_of(scores, np.zeros(4000, dtype=np.int64), clicks)
     >>> levels = fit_levels(rounds, first_levels(clicks))
     >>> levels.rho_0.round(1), levels.rho_1.round(1)
     (array([0.1]), array([0.2]))
@@ -241,7 +270,7 @@ class _Slopes(NamedTuple):
 
 def _slopes(levels: Levels, rounds: Rounds) -> _Slopes:
     """Differentiate; the rates in log odds, each round by the rates of its own group."""
-    odds, odds_slope = right_odds(rounds.scores * np.exp(levels.log_temperature), rounds.labels)
+    odds, odds_slope = right_odds(levels.log_temperature, rounds)
     right = sigmoid(odds + levels.offset)
     group = _group(levels, rounds.labels)
     rho_0, rho_1 = levels.rho_0[group], levels.rho_1[group]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learners.noise.block_fit import fit_block
-from learners.noise.mixture import Rounds, level_errors
+from learners.noise.mixture import level_errors, rounds_of
 from tests.learners.noise.test_mixture import draw_rounds
 
 
@@ -56,8 +56,9 @@ def test_never_fails(seed: int, n: int, k: int, scale: float, clicks: str) -> No
         "all": np.ones(n),
         "some": rng.integers(2, size=n).astype(np.float64),
     }
-    rounds = Rounds(rng.normal(size=(n, k)) * scale, rng.integers(k, size=n), feedback[clicks])
-    before = rounds.scores.copy()
+    scores = rng.normal(size=(n, k)) * scale
+    rounds = rounds_of(scores, rng.integers(k, size=n), feedback[clicks])
+    before = rounds.behind.copy()
     fit = fit_block(rounds)
     for levels in (fit.common, fit.labels, fit.chosen):
         errors = level_errors(levels, rounds, fit.prior)
@@ -65,4 +66,4 @@ def test_never_fails(seed: int, n: int, k: int, scale: float, clicks: str) -> No
             assert np.isfinite(values).all()
         assert ((levels.rho_0 > 0) & (levels.rho_0 < 1)).all()
         assert all(((error > 0) & (error <= 0.29)).all() for error in errors)
-    assert (rounds.scores == before).all()
+    assert (rounds.behind == before).all()

@@ -15,13 +15,20 @@ from learners.noise.mixture import (
     level_errors,
     right_odds,
     right_probability,
+    rounds_of,
 )
 
 
 def draw_rounds(
-    n: int, rho_0: list[float], rho_1: list[float], *, right: float = 0.4, seed: int = 0
+    n: int,
+    rho_0: list[float],
+    rho_1: list[float],
+    *,
+    right: float = 0.4,
+    seed: int = 0,
+    temperature: float = 1.0,
 ) -> Rounds:
-    """Return rounds with calibrated scores: the class is drawn from their softmax.
+    """Return rounds with scores whose softmax the class is drawn from, and then times a factor.
 
     Mostly perfect examples; each tenth instance is torn between two labels.
     """
@@ -37,7 +44,7 @@ def draw_rounds(
     y = (posterior.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
     labels = np.where(rng.random(n) < right, best, rng.integers(k, size=n))
     clicked = np.where(labels == y, 1 - np.array(rho_1)[labels], np.array(rho_0)[labels])
-    return Rounds(scores, labels, (rng.random(n) < clicked).astype(np.float64))
+    return rounds_of(scores * temperature, labels, rng.random(n) < clicked)
 
 
 def test_gradient() -> None:
@@ -58,21 +65,21 @@ def test_right_odds_by_hand() -> None:
     """Log odds of the shown label are those of its softmax, with the slope in log T."""
     rng = np.random.default_rng(0)
     scores, labels = rng.normal(size=(20, 4)), rng.integers(4, size=20)
-    odds, slope = right_odds(scores, labels)
+    rounds = rounds_of(scores, labels, np.zeros(20))
+    odds, slope = right_odds(0.0, rounds)
     posterior = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     own = posterior[np.arange(20), labels]
     np.testing.assert_allclose(odds, np.log(own / (1 - own)), rtol=1e-10)
-    warmer, _ = right_odds(scores * np.exp(1e-6), labels)
+    warmer, _ = right_odds(1e-6, rounds)
     np.testing.assert_allclose(slope, (warmer - odds) / 1e-6, atol=1e-4)
 
 
 @pytest.mark.parametrize(("temperature", "rho_0", "rho_1"), [(1.0, 0.15, 0.15), (3.0, 0.4, 0.2)])
 def test_recovers_rates(temperature: float, rho_0: float, rho_1: float) -> None:
     """Rates come out right although the scores are over-confident by a factor."""
-    rounds = draw_rounds(20_000, [rho_0] * 3, [rho_1] * 3)
-    stretched = rounds._replace(scores=rounds.scores * temperature)
-    levels = fit_levels(stretched, first_levels(rounds.feedback))
-    error_0, error_1 = level_errors(levels, stretched)
+    rounds = draw_rounds(20_000, [rho_0] * 3, [rho_1] * 3, temperature=temperature)
+    levels = fit_levels(rounds, first_levels(rounds.feedback))
+    error_0, error_1 = level_errors(levels, rounds)
     assert abs(levels.rho_0[0] - rho_0) < 3 * error_0[0] < 0.03
     assert abs(levels.rho_1[0] - rho_1) < 3 * error_1[0] < 0.03
 
@@ -86,7 +93,7 @@ def test_offset_learns_from_the_choice() -> None:
     scores = np.where(known[:, np.newaxis] & (np.arange(k) == y[:, np.newaxis]), 9.0, 0.0)
     labels = np.where(rng.random(n) < 0.85, y, (y + rng.integers(1, k, size=n)) % k)
     clicks = rng.random(n) < np.where(labels == y, 0.8, 0.3)
-    rounds = Rounds(scores, labels, clicks.astype(np.float64))
+    rounds = rounds_of(scores, labels, clicks)
     levels = fit_levels(rounds, first_levels(rounds.feedback))
     assert levels.rho_0[0] == pytest.approx(0.3, abs=0.03)
     assert levels.rho_1[0] == pytest.approx(0.2, abs=0.02)

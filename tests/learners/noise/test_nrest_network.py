@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from learners.noise.mixture import first_levels
+from learners.noise.mixture import first_levels, right_odds, rounds_of
 from learners.noise.nrest_network import (
     BATCH,
     HIDDEN,
@@ -15,6 +15,7 @@ from learners.noise.nrest_network import (
     Network,
     Tensors,
     Watch,
+    own_odds,
     train_fold,
 )
 
@@ -28,15 +29,28 @@ def test_begins_where_the_learner_looks() -> None:
     """An untrained network holds that label for right that it expects to be shown."""
     network = make_network()
     right, shown = network.forward(torch.randn(50, 3, generator=torch.Generator().manual_seed(1)))
-    assert torch.equal(right.argmax(dim=1), shown.argmax(dim=1))
+    assert torch.equal(right.argmax(dim=0), shown.argmax(dim=0))
     assert network.parts["hidden_2"].shape == (HIDDEN, HIDDEN)
+
+
+def test_own_odds() -> None:
+    """Training sees the log odds that the rates are fitted with, and never an infinite slope."""
+    rng = np.random.default_rng(0)
+    scores, labels = rng.normal(size=(20, 4)) * 3, rng.integers(4, size=20)
+    expected, _ = right_odds(0.0, rounds_of(scores, labels, np.zeros(20)))
+    odds = own_odds(torch.from_numpy(scores.T), torch.from_numpy(labels[np.newaxis]))
+    np.testing.assert_allclose(odds, expected, rtol=1e-9, atol=1e-9)
+    wild = torch.tensor([[1e6, -1e6, 0.0], [0.0, 0.0, 0.0]], requires_grad=True)
+    torch.autograd.backward(own_odds(wild, torch.tensor([[0, 0, 0]])).sum())
+    assert wild.grad is not None
+    assert wild.grad.isfinite().all()
 
 
 def test_clicks_do_not_bend_what_is_shown() -> None:
     """No gradient of the right label's scores reaches the head of the shown label."""
     network = make_network()
     right, _ = network.forward(torch.ones(5, 3))
-    torch.autograd.backward(right[:, 0].sum())
+    torch.autograd.backward(right[0].sum())
     touched = {
         name for name, part in network.parts.items() if part.grad is not None and part.grad.any()
     }
