@@ -100,7 +100,7 @@ def off(cells: list[Cell], rule: str) -> float:
 
 def print_table(cells: list[Cell]) -> None:
     """Print the settings of the tables, means over the seeds, and the errors of every rule."""
-    rules = ("ours", "authors_rule", "authors")
+    rules = ("ours", "per_label_rule", "authors_rule", "authors")
     print(f"\n{'':24s}{'right':>6s}" + "".join(f"{name:>16s}" for name in (*rules, "paper")))
     tables = [cell for cell in cells if cell["part"] == "tables"]
     for name in dict.fromkeys(cell["data"] for cell in tables):

@@ -173,9 +173,9 @@ class Estimates:
         from learners.noise.nrest import NREst  # noqa: PLC0415 - torch, for this learner alone
 
         network = NREst(self._n_labels, seed=len(self.found))
-        estimate, networks = network.estimate(xs, labels, feedback, warm=self._networks)
-        rates = estimate.rates
-        self._networks = self._networks if rates is None else networks
+        trained = network.estimate(xs, labels, feedback, warm=self._networks)
+        rates = trained.estimate.rates
+        self._networks = self._networks if rates is None else trained.networks
         self.found.append(None if rates is None else (rates.rho_0, rates.rho_1))
         return rates
 

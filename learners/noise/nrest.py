@@ -34,10 +34,15 @@ _BLOCK = 8192
 
 
 class Trained(NamedTuple):
-    """An estimate, and the networks that the next one can start from."""
+    """An estimate, the networks that the next one can start from, and what it was read from.
+
+    The latter (`learners.noise.held_out.read` takes it, for another rule) is None where the block
+    was refused before training.
+    """
 
     estimate: NoiseEstimate
     networks: Arrays
+    held_out: HeldOut | None
 
 
 class NREst:
@@ -188,7 +193,7 @@ class NREst:
             refused = NoiseEstimate(
                 self.rule, len(labels), shown, None, tuple(found), empty, 0, 0.0
             )
-            return Trained(refused, dict(warm or {}))
+            return Trained(refused, dict(warm or {}), None)
         with _threads(self.threads):
             held_out, networks, ends = self._train(xs, labels, feedback, warm, cancelled, progress)
         reading, evidence = read(held_out, self.rule, beta_min=self.beta_min)
@@ -206,7 +211,7 @@ class NREst:
             epochs=sum(end.epochs for end in ends),
             loss=float(np.mean([end.loss for end in ends if end.epochs] or [0.0])),
         )
-        return Trained(estimate, networks)
+        return Trained(estimate, networks, held_out)
 
     def _train(
         self,

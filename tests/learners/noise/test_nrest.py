@@ -12,7 +12,7 @@ import torch
 
 from learners import RCINE, InputError, Outcome, ParameterError
 from learners.noise.estimate import CancelledError
-from learners.noise.held_out import RULES
+from learners.noise.held_out import RULES, read
 from learners.noise.nrest import NREst, Trained
 from learners.noise.nrest_network import Arrays
 
@@ -62,6 +62,9 @@ def test_finds_the_rates(trained: Trained) -> None:
     assert (estimate.histogram.sum(axis=1) == 4000).all()
     assert estimate.epochs >= 6
     assert not reading.labels_differ
+    assert trained.held_out is not None
+    again, _ = read(trained.held_out, "mixture", beta_min=0.05)
+    assert again.rho_0 == reading.rho_0
 
 
 def test_finds_rates_of_each_label() -> None:
