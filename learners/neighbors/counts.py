@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.metrics import Slots
-from learners.neighbors.window import Labels
 
 Counts = NDArray[np.int64]
 
@@ -32,7 +31,7 @@ class Occurrences:
     total
         N_k by slot, (capacity + 1,); the last entry is meaningless.
     by_label
-        N_{k,c} by slot and label, (capacity + 1, K).
+        N_{k,c} by slot and label, (capacity + 1, K); so is the last line.
 
     References
     ----------
@@ -75,14 +74,13 @@ class Occurrences:
 
     def _add(self, slots: Slots, sign: int) -> None:
         labels = self.graph.window.labels
-        members = self.graph.neighbors(slots, self.k).ravel()
-        owners = np.repeat(labels[slots], self.k)
-        real = members < self.graph.window.capacity
-        if not real.all():
-            members, owners = members[real], owners[real]
         n_labels = self.by_label.shape[1]
-        np.add.at(self.total, members, sign)
-        np.add.at(self.by_label.reshape(-1), members * np.int64(n_labels) + owners, sign)
+        # Places that hold nobody are counted in the last entry.
+        places = self.graph.neighbors(slots, self.k).astype(np.int64)
+        np.add.at(self.total, places.ravel(), sign)
+        places *= n_labels
+        places += labels.take(slots)[:, np.newaxis]
+        np.add.at(self.by_label.reshape(-1), places.ravel(), sign)
 
 
 class NeighborhoodLabels:
@@ -134,28 +132,20 @@ class NeighborhoodLabels:
 
     def forget(self, slots: Slots) -> None:
         """Take these slots out of the histogram."""
-        self._tally(self.by_label[slots], -1)
+        self._tally(self.by_label.take(slots, axis=0), -1)
 
     def count(self, slots: Slots) -> None:
         """Count the labels around these slots anew and put them into the histogram."""
-        n_labels = len(self.histogram)
-        around = self._labels_around(slots)
-        # One label beyond the last takes the places that hold nobody.
-        lines = np.arange(len(slots), dtype=np.int64)[:, np.newaxis] * (n_labels + 1)
-        counts = np.bincount(
-            (around + lines).ravel(), minlength=len(slots) * (n_labels + 1)
-        ).reshape(len(slots), n_labels + 1)[:, :n_labels]
+        members = self._graph.neighbors(slots, self.k)
+        around = np.concatenate((slots[:, np.newaxis], members), axis=1)
+        # The first column takes the places that hold nobody: there the label is -1.
+        width = len(self.histogram) + 1
+        firsts = np.arange(1, len(slots) * width, width)
+        places = self._graph.window.labels.take(around) + firsts[:, np.newaxis]
+        tally = np.bincount(places.ravel(), minlength=len(slots) * width)
+        counts = tally.reshape(len(slots), width)[:, 1:]
         self.by_label[slots] = counts
         self._tally(counts, 1)
-
-    def _labels_around(self, slots: Slots) -> Labels:
-        window = self._graph.window
-        members = self._graph.neighbors(slots, self.k)
-        around = np.empty((len(slots), self.k + 1), dtype=np.int32)
-        around[:, 0] = window.labels[slots]
-        around[:, 1:] = window.labels[members]
-        around[:, 1:][members == window.capacity] = len(self.histogram)
-        return around
 
     def _tally(self, counts: Counts, sign: int) -> None:
         width = self.histogram.shape[1]

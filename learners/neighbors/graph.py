@@ -119,11 +119,11 @@ class NeighborGraph:
         A place without a neighbour holds ``window.capacity``. `pool` is the class, in a graph
         by class.
         """
-        return self._pools[pool].slots[slots, : self.k if k is None else k]
+        return self._pools[pool].slots.take(slots, axis=0)[:, : self.k if k is None else k]
 
     def keys(self, slots: Slots, k: int | None = None, pool: int = 0) -> FloatArray:
         """Return the keys of `neighbors`, (m, k); infinite in a place without a neighbour."""
-        return self._pools[pool].keys[slots, : self.k if k is None else k]
+        return self._pools[pool].keys.take(slots, axis=0)[:, : self.k if k is None else k]
 
     def reverse(self, slot: int, k: int | None = None, pool: int = 0) -> Slots:
         """Return the slots that have `slot` among their first k neighbours, ascending."""
@@ -212,17 +212,17 @@ class NeighborGraph:
             observer.forget(np.concatenate((seen_once, gone)))
         window.forget(n_gone)
         new = window.append(rows, labels, time_s)
+        too_short = []
         for pool, (left, change) in zip(self._pools, changes, strict=True):
             pool.remove_members(left)
-            pool.revise(change)
+            too_short.append(pool.revise(change))
             if not len(new):
                 # Otherwise the new examples lie in their slots, and get lists of their own.
                 pool.discard(gone)
-        self._settle(new, low, margin)
-        for pool, (_, change) in zip(self._pools, changes, strict=True):
-            short = pool.too_short(change)
-            if len(short):
-                pool.search(short)
+        self._settle(new, rows, low, margin)
+        for pool, owners in zip(self._pools, too_short, strict=True):
+            if len(owners):
+                pool.search(owners)
         for observer in self._observers:
             observer.count(np.concatenate((seen_once, new)))
         return new
@@ -240,17 +240,14 @@ class NeighborGraph:
         pool.shut(gone)
         return left, pool.plan(len(gone), left, low, rows, came)
 
-    def _settle(self, new: Slots, low: Rows, margin: FloatArray) -> None:
+    def _settle(self, new: Slots, rows: Rows, low: Rows, margin: FloatArray) -> None:
         """Give the new examples their own lists, out of proposals made before they came."""
         window = self.window
         if window.extent > low.shape[1]:
             wider = np.empty((len(low), window.extent), dtype=np.float32)
             wider[:, : low.shape[1]] = low
             low = wider
-        rows = window.rows[new]
-        if len(new) == 1:
-            low[0, new[0]] = np.inf
-        elif len(new):
+        if len(new) > 1:
             among, among_margin = window.propose_among(new)
             low[:, new] = among
             margin = np.maximum(margin, among_margin)
@@ -263,5 +260,4 @@ class NeighborGraph:
     def _coming(self, count: int) -> Slots:
         """Return the slots that the next `count` examples will have."""
         window = self.window
-        seqs = np.arange(window.next, window.next + count, dtype=np.int64)
-        return (seqs % window.capacity).astype(np.int32)
+        return window.slots_between(window.next, window.next + count)

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.neighbors.metrics import Rows, Slots
-from learners.neighbors.search import nearest_of_each, queries_per_pass, up_all
+from learners.neighbors.search import nearest_of_each, queries_per_pass
 from learners.neighbors.window import Seqs, Window
 from learners.validation import FloatArray
 
 #: The oldest member of an empty list.
 _NEVER: Final = np.iinfo(np.int64).max
+_INFINITY: Final = np.float32(np.inf)
 
 
 class Revision(NamedTuple):
@@ -27,14 +28,14 @@ class Revision(NamedTuple):
 
     #: Owners whose lists change, ascending.
     owners: Slots
-    #: Which of them lose a member.
-    losing: NDArray[np.bool_]
     #: Which of them change within the first k.
     in_front: NDArray[np.bool_]
     #: Their lists without the members that go, and with the new ones in further columns;
     #: not sorted yet.
     slots: Slots
     keys: FloatArray
+    #: Up to where their lists are complete now.
+    bounds: FloatArray
 
 
 class NeighborLists:
@@ -59,8 +60,9 @@ class NeighborLists:
         self.slots: Slots = np.full((size, width), size, dtype=np.int32)
         #: Keys (capacity, width), ascending; infinite in an unused place.
         self.keys: FloatArray = np.full((size, width), np.inf)
-        # A list holds exactly the members before its bound; a dead owner takes nobody.
+        # A list holds exactly the members before its bound.
         self._bounds: FloatArray = np.full(size, -np.inf)
+        # The bounds rounded up; a dead owner takes nobody.
         self._bounds_up: Rows = np.full(size, -np.inf, dtype=np.float32)
         # What is added to a proposal to keep slots that are not in the pool from being found.
         self._outside: Rows = np.full(size, np.inf, dtype=np.float32)
@@ -72,7 +74,6 @@ class NeighborLists:
     # -- one step: shut, plan, then revise or discard -------------------------------------
     def shut(self, gone: Slots) -> None:
         """Leave the lists of these owners alone from now on."""
-        self._bounds[gone] = -np.inf
         self._bounds_up[gone] = -np.inf
         self._oldest[gone] = _NEVER
 
@@ -95,43 +96,43 @@ class NeighborLists:
         extent = low.shape[1]
         held = self._oldest[:extent] < self._window.first + n_gone
         entered = low < self._bounds_up[:extent]
-        touched = entered.any(axis=0)
-        touched |= held
-        owners = touched.nonzero()[0].astype(np.int32)
+        touched = entered[0] if len(entered) == 1 else entered.any(axis=0)
+        owners = (touched | held).nonzero()[0].astype(np.int32)
         slots, keys = self.slots.take(owners, axis=0), self.keys.take(owners, axis=0)
         dead = self._among(slots, gone)
-        ends = keys[:, self._need - 1].copy()
         slots[dead] = self._window.capacity
         keys[dead] = np.inf
-        new_keys = self._new_keys(owners, entered, rows)
-        in_front = (new_keys < ends[:, np.newaxis]).any(axis=1)
-        in_front |= dead[:, : self._need].any(axis=1)
+        bounds = self._bounds.take(owners)
+        new_keys = self._new_keys(owners, entered, rows, bounds)
         new_keys, new_slots = _few_columns(new_keys, members)
+        in_front = np.logical_or.reduce(dead[:, : self._need], axis=1)
+        if new_keys.shape[1]:
+            in_front |= new_keys[:, 0] < keys[:, self._need - 1]
         return Revision(
             owners,
-            held[owners],
-            np.asarray(in_front),
+            in_front,
             np.concatenate((slots, new_slots), axis=1),
             np.concatenate((keys, new_keys), axis=1),
+            bounds,
         )
 
-    def revise(self, revision: Revision) -> None:
-        """Do what was planned; search anew the lists that ran too short only afterwards."""
-        owners = revision.owners
+    def revise(self, revision: Revision) -> Slots:
+        """Do what was planned; return whose lists ran too short, to be searched anew.
+
+        That search must come after the new members have got lists of their own.
+        """
+        owners, bounds = revision.owners, revision.bounds
         if not len(owners):
-            return
+            return owners
         # A stable sort leaves equal keys as they stand: the new members are the youngest.
-        order = np.argsort(revision.keys, axis=1, kind="stable")
+        order = revision.keys.argsort(axis=1, kind="stable")
         order += np.arange(0, order.size, order.shape[1])[:, np.newaxis]
         keys, slots = revision.keys.take(order), revision.slots.take(order)
-        self.keys[owners] = keys[:, : self.width]
-        self.slots[owners] = slots[:, : self.width]
         if keys.shape[1] > self.width:
-            first_out = keys[:, self.width]
-            full = (first_out < np.inf).nonzero()[0]
-            self._set_bounds(owners[full], first_out[full])
-        losing = revision.losing.nonzero()[0]
-        self._oldest[owners[losing]] = self._oldest_of(slots[losing, : self.width])
+            bounds = np.minimum(bounds, keys[:, self.width])
+        self._store(owners, slots, keys, bounds)
+        short: Slots = owners[(keys[:, self._need - 1] == np.inf) & (bounds < np.inf)]
+        return short
 
     def discard(self, gone: Slots) -> None:
         """Empty the lists of owners that left the window."""
@@ -149,13 +150,6 @@ class NeighborLists:
         self.members += len(new)
 
     # -- searching ------------------------------------------------------------------------
-    def too_short(self, revision: Revision) -> Slots:
-        """Return the owners whose lists must be searched anew after a revision."""
-        owners = revision.owners[revision.losing]
-        ends = self.keys[owners, self._need - 1]
-        short: Slots = owners[(ends == np.inf) & (self._bounds[owners] < np.inf)]
-        return short
-
     def search(self, owners: Slots) -> None:
         """Search the lists of `owners` anew; equal rows share one search."""
         window = self._window
@@ -196,18 +190,16 @@ class NeighborLists:
         slots, keys = found.slots[lines], found.keys[lines]
         if shared:
             slots, keys = _without(owners, slots, keys)
-        full = keys[:, self.width] < np.inf
-        self.slots[owners] = slots = slots[:, : self.width]
-        self.keys[owners] = keys = keys[:, : self.width]
-        bounds = np.where(full, keys[:, -1], np.inf)
-        self._bounds[owners] = bounds
-        self._bounds_up[owners] = up_all(bounds)
-        self._oldest[owners] = self._oldest_of(slots)
+        self._store(owners, slots, keys, keys[:, self.width])
 
     # -- inside ---------------------------------------------------------------------------
-    def _set_bounds(self, owners: Slots, bounds: FloatArray) -> None:
+    def _store(self, owners: Slots, slots: Slots, keys: FloatArray, bounds: FloatArray) -> None:
+        """Put sorted lists, of at least `width` places, into the pool."""
+        self.slots[owners] = slots = slots[:, : self.width]
+        self.keys[owners] = keys[:, : self.width]
         self._bounds[owners] = bounds
-        self._bounds_up[owners] = np.nextafter(bounds.astype(np.float32), np.float32(np.inf))
+        self._bounds_up[owners] = np.nextafter(bounds.astype(np.float32), _INFINITY)
+        self._oldest[owners] = self._oldest_of(slots)
 
     def _oldest_of(self, slots: Slots) -> Seqs:
         """Return the seq of the oldest in each list, or less.
@@ -216,11 +208,15 @@ class NeighborLists:
         each turn of the ring.
         """
         window = self._window
-        ages = (slots - np.int32(window.first % window.capacity)) % np.int32(window.capacity)
-        oldest: Seqs = ages.min(axis=-1) + np.int64(window.first)
+        # From the oldest slot on, round the ring: what is negative wraps to very large.
+        turned = (slots - np.int32(window.first % window.capacity)).view(np.uint32)
+        ages = np.minimum.reduce(turned, axis=1).view(np.int32) % np.int32(window.capacity)
+        oldest: Seqs = ages + np.int64(window.first)
         return oldest
 
-    def _new_keys(self, owners: Slots, entered: NDArray[np.bool_], rows: Rows) -> FloatArray:
+    def _new_keys(
+        self, owners: Slots, entered: NDArray[np.bool_], rows: Rows, bounds: FloatArray
+    ) -> FloatArray:
         """Return the exact keys of new rows to owners whose lists they enter, else infinity."""
         keys: FloatArray
         if len(rows) == 1:
@@ -229,7 +225,7 @@ class NeighborLists:
             keys = np.full((len(owners), len(rows)), np.inf)
             lines, which = np.nonzero(entered[:, owners].T)
             keys[lines, which] = self._window.keys(owners[lines], rows[which])
-        keys[keys >= self._bounds[owners][:, np.newaxis]] = np.inf
+        keys[keys >= bounds[:, np.newaxis]] = np.inf
         return keys
 
     def _among(self, slots: Slots, gone: Slots) -> NDArray[np.bool_]:

@@ -109,7 +109,10 @@ def _bounds_of_smallest(low: Rows, count: int) -> Rows:
         part = size // groups
         some = low[..., : groups * part].reshape(*low.shape[:-1], groups, part)
         low = np.minimum.reduce(some, axis=-2)
-    bounds: Rows = np.partition(low, count - 1, axis=-1)[..., count - 1]
+    else:
+        low = low.copy()
+    low.partition(count - 1)
+    bounds: Rows = low[..., count - 1]
     return bounds
 
 
@@ -189,6 +192,8 @@ def nearest_of_each(
 
 def _padded(window: Window, found: Found, count: int) -> Found:
     """Return what was found for one query as a line of `count` places."""
+    if len(found.slots) == count:
+        return Found(found.slots[np.newaxis], found.keys[np.newaxis])
     slots = np.full((1, count), window.capacity, dtype=np.int32)
     keys = np.full((1, count), np.inf)
     slots[0, : len(found.slots)] = found.slots

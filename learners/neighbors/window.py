@@ -31,6 +31,9 @@ def to_rows(xs: FloatArray) -> Rows:
     return rows
 
 
+#: The label of a list place that holds nobody.
+NO_LABEL = -1
+
 #: Most floats in one window, 1 GB: beyond it a wrong option would end in no memory at all.
 MAX_WINDOW_FLOATS = 250_000_000
 
@@ -75,6 +78,7 @@ class Window:
         self._sizes: Rows = np.zeros(self.capacity, dtype=np.float32)
         #: One longer than the ring: the last entry is what an unused list place points to.
         self.labels: Labels = np.zeros(self.capacity + 1, dtype=np.int32)
+        self.labels[-1] = NO_LABEL
         self.first = 0
         self.next = 0
         self._times: FloatArray = np.zeros(self.capacity)
@@ -89,7 +93,7 @@ class Window:
 
     def live(self) -> Slots:
         """Return the live slots, oldest first."""
-        return self._slots(self.first, self.next)
+        return self.slots_between(self.first, self.next)
 
     def seqs(self, slots: Slots) -> Seqs:
         """Return the seqs of live slots."""
@@ -99,7 +103,7 @@ class Window:
 
     def oldest(self, count: int) -> Slots:
         """Return the slots of the `count` oldest examples (or of all, if there are fewer)."""
-        return self._slots(self.first, min(self.next, self.first + count))
+        return self.slots_between(self.first, min(self.next, self.first + count))
 
     def label_counts(self, n_labels: int) -> NDArray[np.int64]:
         """Return how many examples have each label, (n_labels,)."""
@@ -126,11 +130,15 @@ class Window:
 
     def append(self, rows: Rows, labels: NDArray[np.integer], time_s: float = 0.0) -> Slots:
         """Store new examples, for which there must be room, and return their slots."""
-        slots = self._slots(self.next, self.next + len(rows))
-        self.rows[slots] = rows
-        self._sizes[slots] = self.metric.sizes(rows)
-        self.labels[slots] = labels
-        self._times[slots] = time_s
+        slots = self.slots_between(self.next, self.next + len(rows))
+        start = self.next % self.capacity
+        whole = start + len(rows) <= self.capacity
+        # A slice is written in less time than single slots.
+        places = slice(start, start + len(rows)) if whole else slots
+        self.rows[places] = rows
+        self._sizes[places] = self.metric.sizes(rows)
+        self.labels[places] = labels
+        self._times[places] = time_s
         self.next += len(rows)
         return slots
 
@@ -161,7 +169,8 @@ class Window:
         """Return the exact keys of `slots` (m,) against ``queries[lines]``, in bounded memory."""
         return self.metric.keys_in_chunks(self.rows, slots, queries, lines)
 
-    def _slots(self, start: int, stop: int) -> Slots:
+    def slots_between(self, start: int, stop: int) -> Slots:
+        """Return the slots of the seqs [start, stop), whether alive or not."""
         if stop - start == 1:
             return np.array([start % self.capacity], dtype=np.int32)
         return (np.arange(start, stop, dtype=np.int64) % self.capacity).astype(np.int32)

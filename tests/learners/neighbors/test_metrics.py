@@ -42,6 +42,21 @@ def test_exact_keys_are_within_the_margin(
 
 
 @pytest.mark.parametrize("metric", METRIC_NAMES)
+@pytest.mark.parametrize("n_queries", [1, 2, 16, 17])
+def test_many_rows_are_proposed_within_the_margin(metric: str, n_queries: int) -> None:
+    """So many rows that a few queries go over them piece by piece."""
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(1_000, 300)).astype(np.float32)
+    queries = rows[::50][:n_queries]
+    measure = make_metric(metric, 300)
+    low, margin = measure.propose(rows, measure.sizes(rows).astype(np.float32), queries)
+    for i, query in enumerate(queries):
+        exact = measure.keys(rows, query)
+        assert (low[i] <= exact).all()
+        assert (exact <= low[i].astype(np.float64) + margin[i]).all()
+
+
+@pytest.mark.parametrize("metric", METRIC_NAMES)
 def test_keys_are_symmetric_and_zero_for_equals(metric: str) -> None:
     """d(x, y) = d(y, x) to the last bit, and d(x, x) = 0, in batches of any size."""
     rng = np.random.default_rng(3)
