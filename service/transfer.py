@@ -278,7 +278,10 @@ def _changed_fields(fold: Fold) -> dict[str, str]:
 
 
 def _counters(header: Header) -> dict[str, str]:
-    return {name: str(header.counters.get(name, 0)) for name in COUNTERS}
+    counts = {name: header.counters.get(name, 0) for name in COUNTERS}
+    # What waits for feedback stays with the original, and is none of the copy's decisions.
+    counts["decisions"] = counts["feedback"] + counts["expired"]
+    return {name: str(count) for name, count in counts.items()}
 
 
 def _entry(fold: Fold, text: bytes, labels: Sequence[str]) -> Entry:
