@@ -283,6 +283,7 @@ def report(storm: Storm, *, everysec: bool, kills_wanted: int) -> dict[str, Any]
         "estimates_promised": len(set(record.promised)),
         "estimates_wrong": findings.estimates,
         "estimates_logged": findings.estimates_seen,
+        "rounds_of_challengers": findings.challenged_seen,
         "surprises": findings.surprises,
         "rewinds": storm.rewinds,
         **_times("recovery_store", store),
@@ -315,6 +316,7 @@ def _targets(numbers: dict[str, Any], everysec: bool, kills: int) -> list[dict[s
         for name in zero
     ]
     least = {"kills": kills, "acks": kills, "states_compared": WORKERS * len(MODELS)}
+    least |= {"rounds_of_challengers": kills}
     least |= {"rewinds": 1} if everysec else {}
     # A short storm is over before an estimate is.
     least |= {"estimates_logged": 1} if kills >= KILLS_A_MINUTE else {}

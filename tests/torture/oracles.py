@@ -72,6 +72,8 @@ class Findings:
     snapshots_seen: int = 0
     propensities_seen: int = 0
     estimates_seen: int = 0
+    #: Rounds in the records of challengers, which are part of the states compared.
+    challenged_seen: int = 0
 
     def note(self, what: str, text: str, count: int = 1) -> None:
         """Count a finding, and say what it was."""
@@ -169,6 +171,7 @@ def check_all(
         fold = _check_fold(stored, record.decisions, snapshots, findings)
         _check_workers(stored, fold, workers, findings)
         findings.events += len(stored.entries)
+        findings.challenged_seen += sum(len(c.record.rounds().seqs) for c in fold.challengers)
     return findings
 
 

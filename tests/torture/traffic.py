@@ -60,7 +60,19 @@ WINDOW: dict[str, Any] = MAIN | {
     "labels": ["a", "b", "c"],
     "features": {"type": "hashed", "size": 512},
 }
-MODELS = (MAIN, LABELLED, BRIEF, NOISY, WINDOW)
+#: Learners compete on its log: they come, and are promoted; rates are set label by label.
+RIVALS: dict[str, Any] = MAIN | {
+    "name": "rivals",
+    "learner": {"kind": "forward", "n_waves": 23},
+    "estimate_every": 0,
+    "challengers": [
+        {"name": "passive", "learner": {"kind": "bpa", "gamma": 0.2}},
+        {"name": "corrected", "learner": MAIN["learner"]},
+    ],
+}
+#: One that comes while it runs.
+NEWCOMER: dict[str, Any] = {"name": "newcomer", "learner": {"kind": "soba", "gamma": 0.2}}
+MODELS = (MAIN, LABELLED, BRIEF, NOISY, WINDOW, RIVALS)
 #: Of the noisy model's feedback this share lies.
 LIES = 0.1
 
@@ -198,7 +210,7 @@ class Player(threading.Thread):
 
     # -- decisions ------------------------------------------------------------------------
     def _predict(self) -> None:
-        model = self._rng.choice(("main", "main", "brief", "noisy"))
+        model = self._rng.choice(("main", "main", "brief", "noisy", "rivals"))
         item, allowed = self._instance(model)
         decision = self._decide(model, item, allowed)
         if self._rng.random() < 0.1 and self._decide(model, item, allowed) != decision:
@@ -212,7 +224,7 @@ class Player(threading.Thread):
         return self._decided(model, answer, allowed)
 
     def _predict_batch(self) -> None:
-        model = self._rng.choice(("main", "brief", "noisy", "noisy"))
+        model = self._rng.choice(("main", "brief", "noisy", "noisy", "rivals"))
         instances = [self._instance(model) for _ in range(BATCH)]
         body = {"items": [item for item, _ in instances]}
         status, answer = self._client.call(f"/{model}/predict/batch", body)
@@ -307,7 +319,7 @@ class Player(threading.Thread):
         model, about = job.decision.model, job.decision.decision_id
         self._record.acks.append(Ack(model, about, status, seq, job.feedback, first))
 
-    # -- examples, labels and rates -------------------------------------------------------
+    # -- examples, labels, rates and challengers ------------------------------------------
     def _learn(self) -> None:
         model, request_id = self._rng.choice(("labelled", "window")), self._request_id()
         x: object = self._x()
@@ -323,8 +335,8 @@ class Player(threading.Thread):
             )
 
     def _change(self) -> None:
-        """Add or retire a label, or set rates, or ask for them; who repeats is no matter."""
-        model = self._rng.choice(("main", "labelled", "noisy"))
+        """Change a model, or ask for rates; who repeats is no matter."""
+        model = self._rng.choice(("main", "labelled", "noisy", "rivals"))
         if model == "noisy":
             status, answer = self._client.call("/noisy/noise/estimate", None)
             if status != 202:
@@ -332,17 +344,24 @@ class Player(threading.Thread):
             self._record.promised.append(answer["number"])
             return
         label = f"extra{self._rng.randrange(3)}"
-        body: dict[str, Any]
-        if model == "main" and self._rng.random() < 0.5:
-            path, body = "/main/rates", {"rho_0": self._rng.randrange(4) / 10, "rho_1": 0.1}
-        elif self._rng.random() < 0.6:
-            path, body = f"/{model}/labels", {"add": [label]}
-        else:
+        changes: list[tuple[str, Any]] = [
+            ("labels", {"add": [label]}),
             # Refused with 422 until somebody has added it.
-            path, body = f"/{model}/labels", {"retire": [label]}
-        status, answer = self._client.call(path, body)
-        if status not in (200, 409, 422):
-            raise RuntimeError(f"{path}: {status} {answer}")
+            ("labels", {"retire": [label]}),
+        ]
+        common = {"rho_0": self._rng.randrange(4) / 10, "rho_1": 0.1}
+        if model == "main":
+            changes.append(("rates", common))
+        if model == "rivals":
+            changes.append(("rates", common | {"by_label": {"b": {"rho_0": 0.5, "rho_1": 0.1}}}))
+            names = ("original", "passive", "corrected", "newcomer")
+            # Refused with 404 until it has come.
+            changes += [(f"challengers/{name}/promote", None) for name in names]
+            changes.append(("challengers", NEWCOMER))
+        path, body = self._rng.choice(changes)
+        status, answer = self._client.call(f"/{model}/{path}", body)
+        if status not in (200, 409, 422) and (status, body) != (404, None):
+            raise RuntimeError(f"{model}/{path}: {status} {answer}")
 
 
 def create_models(client: Client) -> None:
