@@ -33,6 +33,9 @@ State: TypeAlias = dict[str, StateValue]
 #: Up to here the draw sums in a Python list, beyond it in numpy; the sums are the same, bit for
 #: bit, and this is where the two took equally long.
 _SMALL_K = 32
+#: Largest size of a number in a state. One round moves none by more than some 1e32, and no log
+#: has 1e16 rounds; what is larger was not learned, and would soon become infinite.
+MAX_STATE = 1e100
 
 
 class Distribution(NamedTuple):
@@ -359,8 +362,10 @@ def state_array(state: Mapping[str, StateValue], name: str, shape: tuple[int, ..
     if value.dtype != np.float64 or value.shape != shape:
         got = f"{value.dtype} {value.shape}"
         raise StateError(f"state's {name}: expected a float64 array of shape {shape}, got {got}")
-    if not np.isfinite(value).all():
-        raise StateError(f"state's {name}: expected finite numbers, got NaN or infinity")
+    # Written so that NaN, which compares as false, is refused.
+    if not (np.abs(value) <= MAX_STATE).all():
+        what = f"finite numbers of size at most {MAX_STATE:g}"
+        raise StateError(f"state's {name}: expected {what}, got NaN, infinity or a larger one")
     # In C order whatever was stored: sums along a row depend on how it lies in memory.
     return np.array(value, dtype=np.float64, order="C")
 
@@ -368,6 +373,7 @@ def state_array(state: Mapping[str, StateValue], name: str, shape: tuple[int, ..
 def state_number(state: Mapping[str, StateValue], name: str) -> float:
     """Return the finite float `name` of a state, or raise StateError."""
     value = state_value(state, name)
-    if not isinstance(value, float) or not np.isfinite(value):
-        raise StateError(expected(f"state's {name}", "a finite float", value))
+    if not isinstance(value, float) or not abs(value) <= MAX_STATE:
+        what = f"a finite float of size at most {MAX_STATE:g}"
+        raise StateError(expected(f"state's {name}", what, value))
     return value

@@ -233,11 +233,22 @@ def check_bad_states_refused(make: LearnerFactory) -> None:
         if isinstance(value, np.ndarray) and value.dtype == np.float64
     ]
     for each in bad:
-        try:
-            type(learner).from_state(each)
-        except StateError:
-            continue
-        raise AssertionError(f"expected a StateError for a state with {sorted(each)}")
+        _assert_state_refused(type(learner), each, f"a state with {sorted(each)}")
+
+
+def check_infinite_states_refused(make: LearnerFactory) -> None:
+    """Check that a state with NaN, infinity, or what soon would be one, gets a StateError."""
+    learner = make(_D, _K)
+    play(learner, np.random.default_rng(15), 10)
+    state = learner.state()
+    for name, value in state.items():
+        for wrong in (np.nan, np.inf, -np.inf, 1e300, -1e300):
+            if isinstance(value, float):
+                _assert_state_refused(type(learner), {**state, name: wrong}, f"{name}: {wrong}")
+            elif isinstance(value, np.ndarray) and value.dtype == np.float64 and value.size:
+                array = value.copy()
+                array.flat[-1] = wrong
+                _assert_state_refused(type(learner), {**state, name: array}, f"{wrong} in {name}")
 
 
 def check_allowed_is_kept(make: LearnerFactory) -> None:
@@ -364,6 +375,7 @@ CHECKS: tuple[Check, ...] = (
     check_unsupported_is_said,
     check_state_round_trip,
     check_bad_states_refused,
+    check_infinite_states_refused,
     check_allowed_is_kept,
     check_labels_come_and_go,
     check_batch_equals_single,
@@ -431,6 +443,14 @@ def _assert_refused(name: str, call: Callable[..., object], *arguments: object) 
     else:
         raise AssertionError(f"expected an InputError on {name}, got none")
     _require(message.startswith(name), f"expected words on {name}, got: {message}")
+
+
+def _assert_state_refused(kind: type[Learner], state: State, what: str) -> None:
+    try:
+        kind.from_state(state)
+    except StateError:
+        return
+    raise AssertionError(f"expected a StateError for {what}")
 
 
 def _require(holds: bool | np.bool_, otherwise: str) -> None:

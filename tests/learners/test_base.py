@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from learners import Banditron, Distribution, InputError, ParameterError, StateError, draw
-from learners.base import FloatArray, state_array, state_number
+from learners.base import MAX_STATE, FloatArray, state_array, state_number
 
 
 def slow_draw(probabilities: FloatArray, uniform: float) -> int:
@@ -95,9 +95,9 @@ def test_state_array_says_what_is_wrong() -> None:
             state_array({"w": value}, "w", (2, 3))
 
 
-def test_state_array_that_is_not_finite_refused() -> None:
-    """NaN in a loaded model would poison every decision for ever."""
-    for value in (np.nan, np.inf):
+def test_state_array_that_is_not_finite_or_soon_is_not_refused() -> None:
+    """NaN or infinity in a loaded model would poison every decision for ever."""
+    for value in (np.nan, np.inf, -np.inf, 2 * MAX_STATE):
         with pytest.raises(StateError, match="state's w: expected finite numbers"):
             state_array({"w": np.array([[1.0, value]])}, "w", (1, 2))
 
@@ -105,7 +105,7 @@ def test_state_array_that_is_not_finite_refused() -> None:
 def test_state_number_says_what_is_wrong() -> None:
     """A saved scalar is a finite float."""
     assert state_number({"m": 0.5}, "m") == 0.5
-    for value in (1, "0.5", float("nan"), np.ones(1)):
+    for value in (1, "0.5", float("nan"), float("inf"), -2 * MAX_STATE, np.ones(1)):
         with pytest.raises(StateError, match="state's m: expected a finite float"):
             state_number({"m": value}, "m")
 

@@ -82,6 +82,16 @@ class _LoadsWhatever(Banditron):
         return cls(len(state), 4)
 
 
+class _LoadsInfinity(Banditron):
+    @classmethod
+    def from_state(cls, state: Mapping[str, StateValue]) -> Self:
+        weights = state["weights"]
+        assert isinstance(weights, np.ndarray)
+        self = super().from_state({**state, "weights": np.zeros_like(weights)})
+        self._weights = weights.astype(np.float64)
+        return self
+
+
 class _IgnoresAllowed(Banditron):
     def distribution(self, x: FloatArray, allowed: Sequence[int] | None = None) -> Distribution:
         super().distribution(x, allowed)
@@ -118,6 +128,7 @@ class _Overflows(Banditron):
         (checks.check_unsupported_is_said, _ClaimsRates),
         (checks.check_state_round_trip, _ForgetsItsGamma),
         (checks.check_bad_states_refused, _LoadsWhatever),
+        (checks.check_infinite_states_refused, _LoadsInfinity),
         (checks.check_allowed_is_kept, _IgnoresAllowed),
         (checks.check_labels_come_and_go, _NeverRetires),
         (checks.check_batch_equals_single, _OtherBatch),
