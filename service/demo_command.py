@@ -183,14 +183,20 @@ def running_service() -> Iterator[str]:
     """
     with tempfile.TemporaryDirectory(prefix="misclick-") as folder:
         log = Path(folder) / "service.log"
-        command = [sys.executable, "-m", "service.cli", "serve"]
+        # On a tether: a demo that is killed cannot stop it.
+        command = [sys.executable, "-m", "service.tether", "serve"]
         command += ["--port", "0", "--data-dir", str(Path(folder) / "data")]
         # Settings of the user's own service do not belong to this one.
         environ = {k: v for k, v in os.environ.items() if not k.startswith("MISCLICK_")}
         with log.open("wb") as output:
             # A session of its own: Ctrl-C ends the demo, and the demo ends the service.
             child = subprocess.Popen(  # noqa: S603 - our own command
-                command, stdout=output, stderr=output, env=environ, start_new_session=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=environ,
+                start_new_session=True,
             )
         try:
             yield _wait_until_ready(child, log)
@@ -232,6 +238,8 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
+    if child.stdin is not None:
+        child.stdin.close()
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.torture.cluster import wait_until
+
 COMMAND = [sys.executable, "-m", "service.cli", "demo"]
 LIMIT_S = 60
 
@@ -45,14 +47,19 @@ def started(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
 
 def left_behind(folder: Path) -> list[str]:
     """Return the files and processes that a demo in this folder left."""
-    files = [str(path) for path in folder.iterdir()]
+    return [str(path) for path in folder.iterdir()] + running(folder)
+
+
+def running(folder: Path) -> list[str]:
+    """Return the processes of a demo in this folder: the service and its store."""
+    found = []
     for process in psutil.process_iter():
         try:
             if any(str(folder) in part for part in process.cmdline()):
-                files.append(str(process))
+                found.append(str(process))
         except psutil.Error:
             continue
-    return files
+    return found
 
 
 def test_the_demo_ends_by_itself_and_again(folder: Path, tmp_path: Path) -> None:
@@ -91,6 +98,17 @@ def test_an_interrupted_demo_leaves_nothing(folder: Path, kind: signal.Signals) 
     assert process.returncode == 130
     assert err == "misclick demo: stopped\n"
     assert left_behind(folder) == []
+
+
+def test_a_killed_demo_leaves_nothing_running(folder: Path) -> None:
+    """Its service and the store end by themselves when nobody is left to stop them."""
+    with started(folder, "--rounds", "10000000") as process:
+        assert process.stdout is not None
+        assert "answers at" in process.stdout.readline()
+        assert len(running(folder)) > 1
+        process.kill()
+        process.communicate(timeout=LIMIT_S)
+    wait_until(lambda: not running(folder), "the end of the service", LIMIT_S)
 
 
 def test_a_failing_demo_leaves_nothing(folder: Path, tmp_path: Path) -> None:
