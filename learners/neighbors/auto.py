@@ -150,12 +150,14 @@ class AutoRkNN(WindowLearner):
         """
         check_instance(x, self.n_features)
         self._check_label(label)
-        if len(self):
-            found = find(self._examples, to_rows(x), self.k)
-            right = self._predictions(self._labels_of(found)) == label
-            self._hits = self._hits * self.memory + right
-            self._weight = self._weight * self.memory + 1.0
-        super().learn(x, label)
+        row = to_rows(x)
+        with self._examples.foreseeing(row[np.newaxis]):
+            if len(self):
+                found = find(self._examples, row, self.k)
+                right = self._predictions(self._labels_of(found)) == label
+                self._hits = self._hits * self.memory + right
+                self._weight = self._weight * self.memory + 1.0
+            super().learn(x, label)
 
     def learn_many(self, xs: FloatArray, labels: NDArray[np.integer]) -> None:
         """Learn examples one by one: each is validated on what came before it."""

@@ -255,7 +255,7 @@ class NeighborGraph:
             pool.add_members(new[window.labels[new] == number] if self._by_class else new)
         for pool in self._pools:
             lines = low.copy() if self._by_class else low
-            pool.settle(new, np.arange(len(new)), rows, lines, margin)
+            pool.settle(new, rows, lines, margin)
 
     def _coming(self, count: int) -> Slots:
         """Return the slots that the next `count` examples will have."""

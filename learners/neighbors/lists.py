@@ -154,42 +154,43 @@ class NeighborLists:
         """Search the lists of `owners` anew; equal rows share one search."""
         window = self._window
         rows = window.rows[owners]
-        if len(owners) > 1:
-            _, firsts, group = np.unique(
-                rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel(),
-                return_index=True,
-                return_inverse=True,
-            )
-        else:
-            firsts = group = np.zeros(1, dtype=np.intp)
+        _, firsts, group = np.unique(
+            rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel(),
+            return_index=True,
+            return_inverse=True,
+        )
         step = queries_per_pass(window.extent)
+        if len(firsts) == len(owners):
+            for start in range(0, len(owners), step):
+                some = slice(start, start + step)
+                self.settle(owners[some], rows[some], *window.propose(rows[some]))
+            return
         for start in range(0, len(firsts), step):
             stop = start + step
-            some = rows[firsts[start:stop]]
+            queries = rows[firsts[start:stop]]
             mine = np.flatnonzero((group >= start) & (group < stop))
-            self.settle(owners[mine], group[mine] - start, some, *window.propose(some))
+            self.settle(owners[mine], queries, *window.propose(queries), group[mine] - start)
 
     def settle(
         self,
         owners: Slots,
-        lines: NDArray[np.intp],
         queries: Rows,
         low: Rows,
         margins: FloatArray,
+        lines: NDArray[np.intp] | None = None,
     ) -> None:
-        """Fill the lists of `owners`, whose rows are ``queries[lines]``, out of their proposals.
+        """Fill the lists of `owners` out of proposals for their rows; `low` is overwritten.
 
-        `low` is overwritten. Either each owner has a query of its own, or `lines` says who shares.
+        Each owner has a query of its own, or `lines` says whose is whose.
         """
         if self.members < low.shape[1]:
             low += self._outside[: low.shape[1]]
-        shared = len(queries) < len(owners)
-        if not shared:
-            low[lines, owners] = np.inf
+        if lines is None:
+            low[np.arange(len(owners)), owners] = np.inf
         found = nearest_of_each(self._window, queries, low, margins, self.width + 1)
-        slots, keys = found.slots[lines], found.keys[lines]
-        if shared:
-            slots, keys = _without(owners, slots, keys)
+        slots, keys = found
+        if lines is not None:
+            slots, keys = _without(owners, slots[lines], keys[lines])
         self._store(owners, slots, keys, keys[:, self.width])
 
     # -- inside ---------------------------------------------------------------------------

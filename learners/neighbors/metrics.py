@@ -29,6 +29,8 @@ _OTHER_ROUNDINGS = 24
 _UNDERFLOW = 1e-30
 #: Floats of temporary memory in one exact evaluation: 1 MB, which stays in the CPU's cache.
 _CHUNK = 1 << 17
+#: Multiplications in a matrix product that OpenBLAS still does without repacking.
+_SMALL_PRODUCT = 640_000
 #: Up to so many queries are multiplied piece by piece: two in the time of one, 16 in half of
 #: what a whole product takes; from about 64 on a whole one is faster.
 _FEW_QUERIES = 16
@@ -63,7 +65,7 @@ def _products(rows: Rows, queries: Rows) -> Rows:
     # products that are small enough are spared that.
     products = np.empty((len(queries), len(rows)), dtype=np.float32)
     columns = np.ascontiguousarray(queries.T)
-    step = max(1, _CHUNK // rows.shape[1])
+    step = 1 + _SMALL_PRODUCT // max(1, queries.size)
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
         products[:, some] = (rows[some] @ columns).T
@@ -152,8 +154,8 @@ class Euclidean(Metric):
         low = _products(rows, queries * np.float32(-2.0))
         low += sizes
         own = self.sizes(queries)
-        low += (own - _UNDERFLOW).astype(np.float32)[:, np.newaxis]
-        return low, 2.2 * self._error * (own + _largest(sizes)) + 2.0 * _UNDERFLOW
+        low += (own[:, np.newaxis] - _UNDERFLOW).astype(np.float32)
+        return low, (own + _largest(sizes)) * (2.2 * self._error) + 2.0 * _UNDERFLOW
 
     def keys(self, left: Rows, right: Rows) -> FloatArray:
         """Return the sums of squared differences."""

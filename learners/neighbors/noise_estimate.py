@@ -117,7 +117,7 @@ class NoiseEstimate:
 
         For two labels they are whole numbers, so that a share on the threshold is seen as such.
         """
-        n_voters = int(counts.sum())
+        n_voters = int(np.add.reduce(counts))
         if not n_voters or self.n_labels == 1:
             return counts
         if self.n_labels == 2:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,11 +35,22 @@ def to_rows(xs: FloatArray) -> Rows:
     return rows
 
 
+#: Four units in the last place of float32, relative.
+_FOUR_UNITS = 2.0**-21
 #: The label of a list place that holds nobody.
 NO_LABEL = -1
 
 #: Most floats in one window, 1 GB: beyond it a wrong option would end in no memory at all.
 MAX_WINDOW_FLOATS = 250_000_000
+
+
+class _Foreseen(NamedTuple):
+    """What `Metric.propose` said of some queries, when the window's next seq was `next`."""
+
+    lines: dict[bytes, int]
+    low: Rows
+    margin: FloatArray
+    next: int
 
 
 class Window:
@@ -82,6 +97,7 @@ class Window:
         self.first = 0
         self.next = 0
         self._times: FloatArray = np.zeros(self.capacity)
+        self._foreseen: _Foreseen | None = None
 
     def __len__(self) -> int:
         return self.next - self.first
@@ -153,8 +169,25 @@ class Window:
     # -- distances ------------------------------------------------------------------------
     def propose(self, queries: Rows) -> tuple[Rows, FloatArray]:
         """Return `Metric.propose` of the queries (q, d) against all slots ever used."""
+        if self._foreseen is not None and len(queries) == 1:
+            line = self._foreseen.lines.get(queries.tobytes())
+            if line is not None:
+                return self._renewed(self._foreseen, line, queries)
         extent = self.extent
         return self.metric.propose(self.rows[:extent], self._sizes[:extent], queries)
+
+    @contextmanager
+    def foreseeing(self, queries: Rows) -> Iterator[None]:
+        """Pass over the window once for these queries (q, d), for each `propose` of one within.
+
+        Two queries share a pass at the price of one. The window may change meanwhile.
+        """
+        lines = {query.tobytes(): line for line, query in enumerate(queries)}
+        self._foreseen = _Foreseen(lines, *self.propose(queries), self.next)
+        try:
+            yield
+        finally:
+            self._foreseen = None
 
     def propose_among(self, slots: Slots) -> tuple[Rows, FloatArray]:
         """Return `Metric.propose` of the rows in these slots against each other."""
@@ -168,6 +201,19 @@ class Window:
     def keys_of_pairs(self, slots: Slots, queries: Rows, lines: NDArray[np.intp]) -> FloatArray:
         """Return the exact keys of `slots` (m,) against ``queries[lines]``, in bounded memory."""
         return self.metric.keys_in_chunks(self.rows, slots, queries, lines)
+
+    def _renewed(self, foreseen: _Foreseen, line: int, query: Rows) -> tuple[Rows, FloatArray]:
+        """Return what was foreseen of a query (1, d), and the like of what has come since."""
+        low = np.empty((1, self.extent), dtype=np.float32)
+        low[0, : foreseen.low.shape[1]] = foreseen.low[line]
+        margin = foreseen.margin[line : line + 1]
+        new = self.slots_between(max(foreseen.next, self.first), self.next)
+        if len(new):
+            keys = self.keys(new, query[0])
+            # Half of it is more than rounding to float32 takes or gives.
+            margin = margin + np.maximum.reduce(keys) * _FOUR_UNITS
+            low[0, new] = keys - 0.5 * margin
+        return low, margin
 
     def slots_between(self, start: int, stop: int) -> Slots:
         """Return the slots of the seqs [start, stop), whether alive or not."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -48,6 +50,38 @@ def test_a_batch_of_examples_equals_one_at_a_time(make: LearnerFactory) -> None:
         with pytest.raises(InputError):
             many.learn_many(bad_xs, bad_labels)
     assert state_digest(many.state()) == digest
+
+
+@pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
+def test_one_pass_learns_and_decides_as_two_do(make: LearnerFactory) -> None:
+    """`learn_and_decide` is `learn` and then `distribution`; a bad query leaves all as it was."""
+    two, one = make(3, 3), make(3, 3)
+    if not isinstance(one, WindowLearner) or not isinstance(two, WindowLearner):
+        return
+    rng = np.random.default_rng(7)
+    # Few values, so that many distances tie and the query may be the example itself.
+    xs = rng.integers(0, 3, size=(90, 2, 3)).astype(np.float64)
+    for (x, query), label in zip(xs, rng.integers(0, 3, size=90).tolist(), strict=True):
+        two.learn(x, label)
+        expected = two.distribution(query, [0, 2])
+        got = one.learn_and_decide(x, label, query, [0, 2])
+        assert (got.probabilities.tolist(), got.greedy) == (
+            expected.probabilities.tolist(),
+            expected.greedy,
+        )
+    digest = state_digest(two.state())
+    assert state_digest(one.state()) == digest
+    zero = np.zeros(3)
+    bad: tuple[Any, ...]
+    for bad in (
+        (zero, 9, zero),
+        (zero * np.nan, 0, zero),
+        (zero, 0, zero[1:]),
+        (zero, 0, zero, []),
+    ):
+        with pytest.raises(InputError):
+            one.learn_and_decide(*bad)
+    assert state_digest(one.state()) == digest
 
 
 def test_a_state_has_the_order_of_the_ring() -> None:

@@ -125,6 +125,34 @@ def test_find_equals_search_from_scratch(
         assert tied.keys.tolist() == [distance for distance, _ in ranked if distance <= last]
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    metric=st.sampled_from(METRIC_NAMES),
+    capacity=st.integers(1, 20),
+    n_features=st.sampled_from((1, 3, 40)),
+    count=st.integers(1, 9),
+)
+def test_what_was_foreseen_is_found_among_what_came_since(
+    data: st.DataObject, metric: str, capacity: int, n_features: int, count: int
+) -> None:
+    """A pass that was made before the window changed finds what one made after it would."""
+    graph = NeighborGraph(Window(capacity, n_features, metric), 2)
+    plain = PlainWindow(capacity, metric)
+    for step in data.draw(streams(n_features, 1)):
+        query = np.zeros(n_features, np.float32) if isinstance(step, int) else step[0][0]
+        queries = np.stack((query, query + np.float32(0.5)))
+        with graph.window.foreseeing(queries):
+            _apply(graph, plain, step)
+            for each in queries:
+                slots, keys = find(graph.window, each, count)
+                ranked = plain.ranked(each)[:count]
+                assert keys.tolist() == [distance for distance, _ in ranked]
+                ages = (graph.window.seqs(slots) - graph.window.first).tolist()
+                assert ages == [position for _, position in ranked]
+        _assert_lists(graph, plain, 2, None)
+
+
 def test_random_rows_run_lists_dry_and_stay_exact() -> None:
     """A long stream of distinct rows, so that lists shrink and are searched anew."""
     rng = np.random.default_rng(5)
