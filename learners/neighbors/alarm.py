@@ -143,6 +143,7 @@ class HubWatch:
     """
 
     def __init__(self, window: int) -> None:
+        self._window = window
         self.every = max(_LEAST_NEW, window // _LOOKS_PER_WINDOW)
         self.raised = False
         self.since = 0
@@ -165,14 +166,25 @@ class HubWatch:
     def restore(self, state: object) -> None:
         """Become what `state` returned; raise StateError if it is no such thing."""
         size = len(self.state())
-        what = f"{size} counts as int64"
+        what = f"{size} counts as int64, of a look at a window of {self._window}"
         if not (
             isinstance(state, np.ndarray)
             and state.dtype == np.int64
             and state.shape == (size,)
             and (state >= 0).all()
-            and state[0] <= 1
         ):
             raise StateError(expected("state's hub_watch", what, state))
-        raised, self.since, self.looked_at, *last = state.tolist()
-        self.raised, self.last = bool(raised), HubAlarm(*last)
+        raised, self.since, self.looked_at, *counts = state.tolist()
+        last = HubAlarm(*counts)
+        if not (raised <= 1 and self.since <= self.looked_at and self._may_be(last)):
+            raise StateError(expected("state's hub_watch", what, state))
+        self.raised, self.last = bool(raised), last
+
+    def _may_be(self, look: HubAlarm) -> bool:
+        """Whether these counts may come from a look at some window; from others z may not."""
+        size, total = look.n_examples, look.total
+        return (
+            look.n_suspected <= size <= self._window
+            and look.suspected_total <= total <= size * WATCHED_K
+            and total**2 <= size * look.squares <= size * total**2
+        )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.base import FloatArray, State, StateValue, state_array
+from learners.errors import StateError, expected
 from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.noise_estimate import NoiseEstimate, WindowNoise
@@ -175,6 +176,9 @@ class AutoRkNN(WindowLearner):
         self = super().from_state(state)
         self._hits = state_array(state, "hits", self._hits.shape)
         self._weight = float(state_array(state, "weight", (1,))[0])
+        if not (self._hits.min() >= 0 and self._hits.max() <= self._weight):
+            what = f"numbers in [0, {self._weight:g}], the state's weight"
+            raise StateError(expected("state's hits", what, self._hits))
         return self
 
     # -- inside ---------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from learners.base import (
 from learners.errors import ParameterError, StateError, expected
 from learners.neighbors.knn import DEFAULT_K
 from learners.neighbors.metrics import Rows
-from learners.neighbors.saved import saved_rows
+from learners.neighbors.saved import saved_rows, saved_seq
 from learners.neighbors.search import find_many
 from learners.neighbors.window import Window, to_rows, wrapped
 from learners.noise.rates import NoiseRates
@@ -207,8 +207,8 @@ class NeighborBandit(Learner):
         self = cls._from_options(state)
         firsts = _integers(state, "firsts", np.int64, self.n_labels)
         counts = _integers(state, "counts", np.int64, self.n_labels)
-        if (firsts < 0).any():
-            raise StateError(expected("state's firsts", "no negative seqs", firsts))
+        for first in firsts.tolist():
+            saved_seq("firsts", first)
         if (counts < 0).any() or (counts > self.window).any():
             raise StateError(expected("state's counts", f"at most {self.window} each", counts))
         feedback = _integers(state, "feedback", np.int32, int(counts.sum()))

@@ -9,22 +9,41 @@ import numpy as np
 from learners.base import StateValue, state_value
 from learners.errors import StateError, expected
 from learners.neighbors.metrics import Rows
-from learners.neighbors.window import Labels
+from learners.neighbors.window import SMALLEST_FEATURE, Labels
+from learners.validation import MAX_FEATURE, is_integer
+
+#: Largest seq in a state: so far from what int64 holds that no window's seqs go beyond that.
+MAX_SEQ = 1 << 62
 
 
 def saved_rows(state: Mapping[str, StateValue], n_features: int) -> Rows:
-    """Return a copy of the rows of a state, float32 (n, d), or raise StateError."""
+    """Return a copy of the rows of a state, float32 (n, d), or raise StateError.
+
+    They must be rows as `to_rows` makes them: others would break the bounds of the search.
+    """
     rows = state_value(state, "rows")
     if not (
         isinstance(rows, np.ndarray)
         and rows.dtype == np.float32
         and rows.ndim == 2
         and rows.shape[1] == n_features
-        and np.isfinite(rows).all()
     ):
-        what = f"a finite float32 array (n, {n_features})"
+        what = f"a float32 array (n, {n_features})"
         raise StateError(expected("state's rows", what, _shape(rows)))
+    sizes = np.abs(rows)
+    # Written so that NaN, which compares as false, is among the bad.
+    good = (sizes <= MAX_FEATURE) & ((sizes >= SMALLEST_FEATURE) | (sizes == 0))
+    if not good.all():
+        what = f"0 or sizes in [{SMALLEST_FEATURE:g}, {MAX_FEATURE:g}]"
+        raise StateError(expected("state's rows", what, float(rows[~good][0])))
     return rows.astype(np.float32)
+
+
+def saved_seq(name: str, value: object) -> int:
+    """Return the seq `value` of a state, or raise StateError."""
+    if not is_integer(value) or not isinstance(value, int) or not 0 <= value <= MAX_SEQ:
+        raise StateError(expected(f"state's {name}", f"an integer in [0, {MAX_SEQ}]", value))
+    return value
 
 
 def saved_labels(state: Mapping[str, StateValue], count: int, n_labels: int) -> Labels:

@@ -24,10 +24,10 @@ from learners.neighbors.graph import NeighborGraph, Observer
 from learners.neighbors.hubness import HubnessReport, hubness_report
 from learners.neighbors.metrics import Rows, Slots
 from learners.neighbors.neighborhoods import Neighborhoods, neighborhoods
-from learners.neighbors.saved import saved_labels, saved_rows
+from learners.neighbors.saved import saved_labels, saved_rows, saved_seq
 from learners.neighbors.search import Found, find_many
 from learners.neighbors.window import Window, check_examples, to_rows, wrapped
-from learners.validation import check_instance, check_instances, is_integer
+from learners.validation import check_instance, check_instances
 
 #: Examples held where no window is given: enough for neighbours to be near in some dimensions,
 #: and a decision stays well under a millisecond.
@@ -326,9 +326,7 @@ class WindowLearner(Learner):
     def from_state(cls, state: Mapping[str, StateValue]) -> Self:
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
         self = cls._from_options(state)
-        first = state_value(state, "first")
-        if not is_integer(first) or not isinstance(first, int) or first < 0:
-            raise StateError(expected("state's first", "an integer of at least 0", first))
+        first = saved_seq("first", state_value(state, "first"))
         rows = saved_rows(state, self.n_features)
         if len(rows) > self.window:
             raise StateError(expected("state's rows", f"at most {self.window}", len(rows)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from learners import LEARNERS, Outcome, create
 from learners.checks import CHECKS, Check, LearnerFactory, state_digest
 from learners.errors import InputError, StateError
-from learners.neighbors import HwKNN, NeighborBandit, WindowLearner
+from learners.neighbors import AutoRkNN, HwKNN, NeighborBandit, WindowLearner
 from tests.learners.neighbors.contract import CASES
 
 
@@ -121,6 +121,21 @@ def test_a_ring_is_restored_wherever_it_begins(learned: int) -> None:
         assert state_digest(bandits[1].state()) == state_digest(bandits[0].state())
 
 
+#: Raised, since, looked_at and the counts of a look: examples, suspected, occurrences of the
+#: suspected and of all, squares.
+_IMPOSSIBLE_WATCHES = (
+    (2, 0, 0, 0, 0, 0, 0, 0),
+    (0, 7, 6, 0, 0, 0, 0, 0),
+    (0, 0, 6, 6, 7, 0, 6, 6),
+    (0, 0, 6, 6, 3, 7, 6, 6),
+    (0, 0, 6, 1, 2, 0, 0, 0),
+    (0, 0, 6, 6, 3, 6, 66, 900),
+    (0, 0, 6, 6, 3, 6, 12, 23),
+    (0, 0, 6, 6, 3, 6, 12, 145),
+    (0, 0, 2**60, 2**60, 3, 6, 12, 24),
+)
+
+
 @pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
 def test_damaged_windows_are_refused(make: LearnerFactory) -> None:
     """Rows or labels that do not fit the options are no state."""
@@ -134,13 +149,61 @@ def test_damaged_windows_are_refused(make: LearnerFactory) -> None:
         "rows": [
             rows.astype(np.float64),
             rows[:, :1],
-            rows * np.nan,
+            rows + np.float32(np.nan),
+            rows - np.float32(np.inf),
+            rows + np.float32(1.1e6),
+            rows + np.float32(1e-35),
             np.zeros((999, 2), np.float32),
         ],
         "labels": [np.zeros(4, np.int32), np.full(5, 2, np.int32), np.zeros(5, np.int64)],
-        "first": [-1, 1.0, True],
+        "first": [-1, 1.0, True, 2**62 + 1, 2**200],
+        "hub_watch": [
+            np.zeros(8),
+            np.zeros(7, np.int64),
+            np.full(8, -1),
+            *(np.array(watch) for watch in _IMPOSSIBLE_WATCHES),
+        ],
     }
     for name, values in damaged.items():
         for value in values:
             with pytest.raises(StateError, match=name):
                 type(learner).from_state({**state, name: value})  # type: ignore[dict-item]  # on purpose
+
+
+def test_damaged_validation_is_refused() -> None:
+    """Hits of pairs that no stream can have led to are no state."""
+    learner = AutoRkNN(2, 2, window=40)
+    learner.learn_many(np.zeros((5, 2)), np.array([0, 1, 0, 1, 0]))
+    state = learner.state()
+    assert AutoRkNN.from_state(state).validation() == learner.validation()
+    hits, weight = learner._hits, np.array([learner._weight])
+    for damaged in ({"hits": hits - 9.0}, {"hits": hits + 9.0}, {"weight": weight - 9.0}):
+        with pytest.raises(StateError, match="state's hits: expected numbers in"):
+            AutoRkNN.from_state({**state, **damaged})
+    for name, value in (
+        ("hits", hits + np.inf),
+        ("hits", hits * np.nan),
+        ("weight", weight + np.inf),
+    ):
+        with pytest.raises(StateError, match=f"state's {name}"):
+            AutoRkNN.from_state({**state, name: value})
+
+
+def test_damaged_rounds_are_refused() -> None:
+    """Of the bandit learner: rows that no instance rounds to, seqs beyond all windows."""
+    bandit = NeighborBandit(2, 2, window=3, rho_0=0.1, rho_1=0.1)
+    for label in (0, 1, 1):
+        bandit.update(Outcome(np.ones(2), label, label, 1.0, 1))
+    state = bandit.state()
+    rows = np.ones((3, 2), np.float32)
+    damaged: list[tuple[str, NDArray[np.generic]]] = [
+        ("rows", rows * np.float32(np.inf)),
+        ("rows", rows * np.float32(1e7)),
+        ("firsts", np.array([0, 2**62 + 1])),
+        ("firsts", np.array([0, -1])),
+        ("counts", np.array([1, 9])),
+        ("feedback", np.array([0, 1, 2], np.int32)),
+    ]
+    for name, value in damaged:
+        with pytest.raises(StateError, match=f"state's {name}"):
+            NeighborBandit.from_state({**state, name: value})
