@@ -30,7 +30,7 @@ from learners.bandits.perceptron import Perceptron
 from learners.bandits.rcine import RCINE
 from learners.bandits.rcnbf import RCNBF
 from learners.bandits.soba import SOBA
-from learners.base import Distribution, Learner, Outcome, State, draw
+from learners.base import Distribution, Learner, Outcome, State, draw, draw_each
 from learners.errors import (
     InputError,
     LearnersError,
@@ -89,4 +89,5 @@ __all__ = [
     "UnsupportedError",
     "create",
     "draw",
+    "draw_each",
 ]

@@ -116,6 +116,46 @@ def draw(distribution: Distribution, uniform: float) -> int:
     return int(np.flatnonzero(probabilities)[-1])
 
 
+def draw_each(distributions: Sequence[Distribution], uniforms: Sequence[float]) -> list[int]:
+    """Draw a label from each of some distributions over the same labels, at once.
+
+    Parameters
+    ----------
+    distributions
+        What `Learner.distributions` returned.
+    uniforms
+        As many numbers in [0, 1).
+
+    Returns
+    -------
+    list of int
+        What `draw` returns for each pair.
+
+    Raises
+    ------
+    InputError
+        If a number is outside [0, 1).
+
+    Examples
+    --------
+    >>> some = [Distribution(np.array([0.25, 0.0, 0.75]), 2)] * 2
+    >>> draw_each(some, [0.1, 0.25])
+    [0, 2]
+    """
+    if not distributions:
+        return []
+    numbers = np.array(uniforms)
+    if not ((numbers >= 0.0) & (numbers < 1.0)).all():
+        raise InputError(expected("uniforms", "numbers in [0, 1)", uniforms))
+    sums = np.add.accumulate(np.array([each.probabilities for each in distributions]), 1)
+    labels = (sums <= numbers[:, np.newaxis]).sum(1)
+    # Where rounding left the last sum below the number, `draw` knows what to do.
+    return [
+        label if label < sums.shape[1] else draw(each, uniform)
+        for label, each, uniform in zip(labels.tolist(), distributions, uniforms, strict=True)
+    ]
+
+
 class Learner(ABC):
     """What the service, the replay and river's adapter need of a learner.
 

@@ -19,6 +19,7 @@ from learners import (
     LearnersError,
     Outcome,
     draw,
+    draw_each,
 )
 from learners.base import FloatArray, State, StateValue
 from learners.neighbors import WindowLearner
@@ -147,7 +148,8 @@ class Fold:
         decision carries a fingerprint of the question.
         """
         distribution = self._learner.distribution(self.scaled(x), allowed)
-        return self._draw(distribution, x, nonce, allowed, repeatable)
+        label = draw(distribution, uniform_of(self.spec.seed, nonce))
+        return self._decision(distribution, label, x, allowed, repeatable)
 
     def scaled(self, x: Row) -> FloatArray:
         """Return an instance as the learner is asked about it."""
@@ -158,22 +160,22 @@ class Fold:
     ) -> list[Decision]:
         """Choose a label for each row, out of all labels; bit for bit what `decide` does."""
         distributions = self._learner.distributions(self._scaling.apply(xs.astype(np.float64)))
+        labels = draw_each(distributions, [uniform_of(self.spec.seed, nonce) for nonce in nonces])
         return [
-            self._draw(distribution, x, nonce, None, again)
-            for distribution, x, nonce, again in zip(
-                distributions, xs, nonces, repeatable, strict=True
+            self._decision(distribution, label, x, None, again)
+            for distribution, label, x, again in zip(
+                distributions, labels, xs, repeatable, strict=True
             )
         ]
 
-    def _draw(
+    def _decision(
         self,
         distribution: Distribution,
+        label: int,
         x: Row,
-        nonce: bytes,
         allowed: Sequence[int] | None,
         repeatable: bool,
     ) -> Decision:
-        label = draw(distribution, uniform_of(self.spec.seed, nonce))
         fingerprint = NO_FINGERPRINT
         if repeatable:
             asked = b"" if allowed is None else repr(sorted(set(allowed))).encode()

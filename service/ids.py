@@ -52,15 +52,17 @@ class IdSigner:
     """
 
     def __init__(self, secret: bytes, model: str) -> None:
-        # A copy of what the key has made of it costs a third of beginning with the key each time.
-        self._mac = hmac.new(hmac.digest(secret, model.encode(), "sha256"), digestmod="sha256")
+        # BLAKE2 takes a key by itself; HMAC around SHA-256 takes twice as long. A copy of what the
+        # key has made of it is cheaper than to begin with the key each time.
+        key = hmac.digest(secret, model.encode(), "sha256")
+        self._mac = blake2b(digest_size=MAC_BYTES, key=key)
 
     def sign(self, decision: DecisionId) -> str:
         """Return the id as 40 characters."""
         body = decision.nonce + decision.issued_ms.to_bytes(TIME_BYTES, "big")
         mac = self._mac.copy()
         mac.update(body)
-        return base64.urlsafe_b64encode(body + mac.digest()[:MAC_BYTES]).decode("ascii")
+        return base64.urlsafe_b64encode(body + mac.digest()).decode("ascii")
 
     def verify(self, text: str) -> DecisionId | None:
         """Return what the id says, or None if this signer did not sign it."""

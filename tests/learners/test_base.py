@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from learners import Banditron, Distribution, InputError, ParameterError, StateError, draw
+from learners import (
+    Banditron,
+    Distribution,
+    InputError,
+    ParameterError,
+    StateError,
+    draw,
+    draw_each,
+)
 from learners.base import MAX_STATE, FloatArray, state_array, state_number
 
 
@@ -37,6 +45,7 @@ def test_draw_is_the_inverse_cdf(weights: FloatArray, uniform: float) -> None:
     assert type(label) is int
     assert label == slow_draw(probabilities, uniform)
     assert probabilities[label] > 0
+    assert draw_each([Distribution(probabilities, 0)] * 2, [uniform, 0.0])[0] == label
 
 
 @pytest.mark.parametrize("n_labels", [3, 40])
@@ -46,6 +55,26 @@ def test_draw_where_rounding_leaves_a_gap(n_labels: int) -> None:
     probabilities[0] = 0.5
     probabilities[1] = 0.5 - 1e-9
     assert draw(Distribution(probabilities, 0), np.nextafter(1, 0)) == 1
+    assert draw_each([Distribution(probabilities, 0)] * 2, [0.4, float(np.nextafter(1, 0))]) == [
+        0,
+        1,
+    ]
+
+
+@given(
+    hnp.arrays(np.float64, (9, 40), elements=st.floats(1e-9, 1.0)),
+    st.lists(st.floats(0, 1, exclude_max=True), min_size=9, max_size=9),
+)
+def test_draws_of_many_are_those_of_each(weights: FloatArray, uniforms: list[float]) -> None:
+    """A batch draws what its instances would draw alone, to the last bit of the sums."""
+    rows = weights / weights.sum(1, keepdims=True)
+    # A number that is one of the sums tells whether they are added in the same order.
+    uniforms[0] = min(float(np.add.accumulate(rows[0])[3]), 0.5)
+    each = [Distribution(row, 0) for row in rows]
+    drawn = draw_each(each, uniforms)
+    assert drawn == [draw(*pair) for pair in zip(each, uniforms, strict=True)]
+    assert {type(label) for label in drawn} == {int}
+    assert draw_each([], []) == []
 
 
 @pytest.mark.parametrize("uniform", [-1e-9, 1.0, 2, float("nan")])
@@ -53,6 +82,8 @@ def test_draw_refuses_what_is_no_uniform(uniform: float) -> None:
     """1.0 would silently favour the last label."""
     with pytest.raises(InputError, match=r"uniform: expected a number in \[0, 1\)"):
         draw(Distribution(np.array([0.5, 0.5]), 0), uniform)
+    with pytest.raises(InputError, match=r"uniforms: expected numbers in \[0, 1\)"):
+        draw_each([Distribution(np.array([0.5, 0.5]), 0)] * 2, [0.5, uniform])
 
 
 @pytest.mark.parametrize(("d", "k"), [(0, 2), (2, 0), (-1, 2), (2.0, 2), (True, 2), ("2", 2)])
