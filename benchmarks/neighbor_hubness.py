@@ -98,7 +98,15 @@ def make(kind: str, n_features: int, n_labels: int, window: int) -> WindowLearne
         return HFNN(n_features, n_labels, window=window, k=K, include_self=True)
     if kind == "nhbnn":
         smoothing = 1.0 / (2 * n_labels)
-        return NHBNN(n_features, n_labels, window=window, k=K, smoothing=smoothing, anti_hub=2)
+        return NHBNN(
+            n_features,
+            n_labels,
+            window=window,
+            k=K,
+            smoothing=smoothing,
+            anti_hub=2,
+            normalised=False,
+        )
     kinds = {each.kind: each for each in (KNN, NWKNN, AKNN, HwKNN, HIKNN)}
     return kinds[kind](n_features, n_labels, window=window, k=K, metric="euclidean")
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from learners.base import FloatArray, check_count
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
+from learners.neighbors.options import check_flag
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW
 from learners.validation import check_number
@@ -38,7 +39,8 @@ class NHBNN(HubnessLearner):
 
     over the classes in the window. A neighbour with at most `anti_hub` occurrences has the
     factor ``0.4 q_c + 0.6 g_c`` instead, q its own p(i | c) and g the rate at which examples of
-    its label are neighbours of class c, each scaled to sum 1.
+    its label are neighbours of class c, each scaled to sum 1. The p(i | c) of a class sum to 1
+    over the examples.
 
     Parameters
     ----------
@@ -57,6 +59,10 @@ class NHBNN(HubnessLearner):
     anti_hub
         Occurrences up to which a neighbour is an anti-hub, at least -1; -1 (the default) for
         none. The authors' library says 2.
+    normalised
+        True (the default) for the p(i | c) above; False leaves the examples' own places out of
+        the denominator, ``k n_c + s n``, which favours frequent classes a little. So does the
+        authors' library, with s = 1 / (2 K).
 
     Raises
     ------
@@ -88,15 +94,17 @@ class NHBNN(HubnessLearner):
         metric: str = "euclidean",
         smoothing: float = _SMOOTHING,
         anti_hub: int = -1,
+        normalised: bool = True,
     ) -> None:
         super().__init__(n_features, n_labels, window=window, k=k, metric=metric)
         self.smoothing = check_number("smoothing", smoothing, _LEAST_SMOOTHING, _MOST_SMOOTHING)
         self.anti_hub = check_count("anti_hub", anti_hub, least=-1)
+        self.normalised = check_flag("normalised", normalised)
 
     def _votes(self, found: Found) -> FloatArray:
         counts = self._examples.label_counts(self.n_labels)
         occurred = self._occurrences.by_label[found.slots] + self._labels_of(found)
-        room = (self.k + 1) * counts + self.smoothing * len(self)
+        room = (self.k + self.normalised) * counts + self.smoothing * len(self)
         likelihoods = (occurred + self.smoothing) / np.maximum(room, self.smoothing)
         for line in np.flatnonzero(self._occurrences.total[found.slots] <= self.anti_hub):
             label = int(self._examples.labels[found.slots[line]])
