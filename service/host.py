@@ -38,6 +38,8 @@ RELOAD_TIMES, RELOAD_S = 4.0, (0.5, 3.0)
 CANCEL_S = 0.1
 #: How often snapshots are considered, and alarms looked at.
 SNAPSHOT_CHECK_S = 1.0
+#: How often a worker looks whether it still signs as the others do.
+SECRET_CHECK_S = 1.0
 
 
 class Host:
@@ -52,6 +54,7 @@ class Host:
         self._addresses: dict[str, Address] = {}
         self._snapshot_at_s: dict[str, float] = {}
         self._alarms = Alarms()
+        self._secret = secrets.token_bytes(SECRET_BYTES)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -131,9 +134,17 @@ class Host:
         given = self.settings.secret
         if given is not None:
             return given.get_secret_value().encode()
-        # Asked for with every model: a store that was emptied gets a new one, and workers that
-        # kept the old one would refuse each other's decisions.
-        return await self.store.secret(secrets.token_bytes(SECRET_BYTES))
+        # Asked for again and again, and each time the one in use is offered: Redis may lose it
+        # (`everysec`, FLUSHALL), and workers with different ones refuse each other's decisions.
+        self._secret = await self.store.secret(self._secret)
+        return self._secret
+
+    async def _renew_secret(self) -> None:
+        """Sign as all workers do, with what is stored now."""
+        if self._replicas:
+            secret = await self._signing_secret()
+            for replica in self.replicas:
+                replica.sign_with(secret)
 
     def _make_room(self) -> None:
         while len(self._replicas) >= self.settings.max_loaded_models:
@@ -154,6 +165,7 @@ class Host:
             (self._sweep, self.settings.sweep_interval_s),
             (self._snapshot, SNAPSHOT_CHECK_S),
             (self._tell_alarms, SNAPSHOT_CHECK_S),
+            (self._renew_secret, SECRET_CHECK_S),
         )
         self._tasks = [asyncio.create_task(_forever(job, pause_s)) for job, pause_s in jobs]
 

@@ -78,7 +78,7 @@ class Replica:
         self.spec = meta.spec
         self.address = Address.of(key, meta.uid, meta.spec)
         self.fold = Fold(meta.spec, meta.uid)
-        self.signer = IdSigner(secret, f"{key}#{meta.uid}")
+        self.sign_with(secret)
         self.rewinds = 0
         self.snapshot_seq = 0
         self.used_at_s = time.monotonic()
@@ -95,6 +95,10 @@ class Replica:
         self._decisions = GroupCommit(self._record)
         self._feedback = GroupCommit(self._admit)
         self._examples = GroupCommit(self._learn)
+
+    def sign_with(self, secret: bytes) -> None:
+        """Sign and verify decision ids with this secret from now on."""
+        self.signer = IdSigner(secret, f"{self.key}#{self.address.uid}")
 
     @property
     def takes_feedback(self) -> bool:

@@ -246,8 +246,12 @@ class Store:
         """Return the stored secret; store `fresh` if there is none."""
         if len(fresh) < SECRET_BYTES:
             raise ValueError(f"a secret has at least {SECRET_BYTES} bytes")
-        await self.guard(self.client.set(SECRET_KEY, fresh, nx=True))
-        return cast(bytes, await self.guard(self.client.get(SECRET_KEY)))
+        # Asked first: above maxmemory Redis refuses to set even what is there.
+        stored = await self.guard(self.client.get(SECRET_KEY))
+        if stored is None:
+            await self.guard(self.client.set(SECRET_KEY, fresh, nx=True))
+            stored = await self.guard(self.client.get(SECRET_KEY))
+        return cast(bytes, stored)
 
     # -- rounds ---------------------------------------------------------------------------
     async def decide(

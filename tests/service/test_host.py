@@ -18,7 +18,7 @@ from service.host import Host
 from service.replica import Ask, Decided, Replica
 from service.settings import Settings
 from service.snapshots import newest_snapshot_seq
-from service.store import Address, Store
+from service.store import SECRET_KEY, Address, Store
 from tests.service.stores import (
     counters,
     lose_tail,
@@ -248,6 +248,40 @@ async def test_workers_agree_after_the_store_was_emptied(store_url: str) -> None
         decided = await new.use(address.key, ask(1))
         verdict = await old.use(address.key, lambda r: r.feedback(decided.decision_id, 1))
         assert verdict.status == "applied"
+
+
+async def test_a_lost_secret_is_put_back(store_url: str) -> None:
+    """Where Redis forgot it, a worker at work stores it again: no decision becomes unknown."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        async with running_host(store) as host:
+            decided = await host.use(address.key, ask(1))
+            await raw_client(store).delete(SECRET_KEY)
+            await until(lambda: raw_client(store).exists(SECRET_KEY))
+            new = Host(store, Settings())
+            verdict = await new.use(address.key, lambda r: r.feedback(decided.decision_id, 1))
+            assert verdict.status == "applied"
+
+
+async def test_workers_agree_after_another_one_made_a_secret(store_url: str) -> None:
+    """A model that stays loaded is signed for with the new one, too."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        new = Host(store, Settings())
+
+        async def agree() -> bool:
+            decided = await old.use(address.key, ask(1))
+            try:
+                await new.use(address.key, lambda r: r.feedback(decided.decision_id, 1))
+            except NotFound:
+                return False
+            return True
+
+        async with running_host(store) as old:
+            await old.replica(address.key)
+            await raw_client(store).delete(SECRET_KEY)
+            await new.replica(address.key)
+            await until(agree)
 
 
 @asynccontextmanager
