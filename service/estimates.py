@@ -20,8 +20,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from service import scripts
+from service.address import Address
 from service.errors import Conflict
-from service.store import Address, Store
+from service.store import Store
 from service.wire import Estimate, Running
 
 #: A trainer renews its claim several times within this time.

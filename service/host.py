@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from service.address import Address
 from service.alarms import Alarms
 from service.errors import NotFound, ServiceError, Unavailable
 from service.fold import Fold
@@ -19,7 +20,7 @@ from service.ids import SECRET_BYTES
 from service.replica import Replica, Unusable
 from service.settings import Settings
 from service.spec import ModelSpec
-from service.store import EXPIRE_BATCH, FORMAT, Address, Meta, ModelGone, Store
+from service.store import EXPIRE_BATCH, FORMAT, Meta, ModelGone, Store
 
 Result = TypeVar("Result")
 log = logging.getLogger("misclick.host")

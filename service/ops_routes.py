@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from learners import LEARNERS
+from service.address import Address
 from service.auth import Keys, Scope
 from service.errors import NotFound
 from service.estimates import Estimates
@@ -16,7 +17,7 @@ from service.metrics import ModelNumbers, RequestMetrics
 from service.models import learners_of
 from service.readiness import check_redis
 from service.route_docs import errors, file_answer
-from service.store import Address, Store
+from service.store import Store
 
 
 class CheckOut(BaseModel):

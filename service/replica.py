@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from learners.base import State
+from service.address import Address
 from service.codec import CodecError, encode_parts, state_digest
 from service.commit import GroupCommit
 from service.errors import Conflict, LogBroken, NotFound, Unavailable
@@ -17,7 +18,7 @@ from service.features import Row, Rows
 from service.fold import Fold
 from service.ids import DecisionId, IdSigner, NonceSource, nonce_of_request
 from service.snapshots import Snapshot, load_snapshots, newest_snapshot_seq, store_snapshot
-from service.store import Address, Meta, Recorded, Store, Verdict
+from service.store import Meta, Recorded, Store, Verdict
 
 #: Deciding or folding for longer than this lets the others have their turn first. A linear
 #: learner does thousands of events in it, a wide window of neighbours a few.

@@ -13,8 +13,9 @@ from hashlib import sha256
 from typing import NamedTuple, TypeVar
 
 from service import scripts
+from service.address import Address, part_key
 from service.errors import LogBroken
-from service.store import Address, Store, part_key
+from service.store import Store
 
 #: Parts of a state that one call stores or reads, 2 MiB at most: a few milliseconds of Redis.
 CALL_PARTS = 32

@@ -1,29 +1,13 @@
 """Models in Redis; `snapshots`, `estimates` and `readiness` speak to it too, by this module.
 
 Every change is one script, atomic and idempotent by id, so a call whose answer was lost may
-be sent again. Keys of one model share the hash tag `{tenant/name}`, hence one slot of a
-cluster.
-
-| key | type | content |
-|---|---|---|
-| `mc:{m}:meta` | hash | spec, uid, format, seq, chain, labels, counters |
-| `mc:{m}:pending` | hash | nonce -> record of the decision |
-| `mc:{m}:due` | sorted set | nonce -> deadline in ms |
-| `mc:{m}:done:<uid>:<bucket>` | hash with TTL | nonce -> outcome, seq, head of the record |
-| `mc:{m}:log` | stream | `<seq>-0` -> body, chain |
-| `mc:{m}:snap`, `:snap1` | hash | seq, chain, digest, names of the state's parts |
-| `mc:{m}:parts` | hash | name, which is its SHA-256 -> part of a state |
-| `mc:{m}:estimate` | hash | the estimate of noise rates that is asked for or being made |
-| `mc:{m}:estimates` | list | results of estimates, newest first |
-| `mc:models` | set | every `tenant/name` |
-| `mc:secret` | string | what decision ids are signed with, unless the settings say |
+be sent again.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from redis.asyncio import Redis
@@ -32,6 +16,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from service import scripts
+from service.address import MODELS_KEY, PARTS, SECRET_KEY, Address, part_key
 from service.errors import LogBroken, NotFound, Unavailable
 from service.events import Entry, Kind, body_of, stamped
 from service.ids import SECRET_BYTES
@@ -41,17 +26,12 @@ from service.scripts import Script
 from service.spec import ModelSpec
 
 FORMAT = "2"
-#: Tombstone buckets are this wide at least: a retry a minute later still gets its answer.
-MIN_BUCKET_MS = 60_000
 #: Entries that one read takes: a few milliseconds of folding.
 READ_ENTRIES = 512
 #: Decisions that one expiry sweep ends at once.
 EXPIRE_BATCH = 100
 
 _Call: TypeAlias = Callable[..., Awaitable[Any]]
-
-MODELS_KEY = "mc:models"
-SECRET_KEY = "mc:secret"  # noqa: S105 - the name of a key, not a secret
 
 COUNTERS = (
     "decisions",
@@ -63,34 +43,6 @@ COUNTERS = (
     "conflicts",
     "learned",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where one incarnation of one model lives, and the times its scripts need."""
-
-    key: str
-    uid: str
-    window_ms: int
-    bucket_ms: int
-    max_pending: int
-    log_keep: int
-
-    @classmethod
-    def of(cls, key: str, uid: str, spec: ModelSpec) -> Address:
-        """Return the address of the model `key` with this incarnation and spec."""
-        window_ms = round(spec.window_s * 1000)
-        bucket_ms = max(window_ms, MIN_BUCKET_MS)
-        return cls(key, uid, window_ms, bucket_ms, spec.max_pending, spec.log_keep)
-
-    def part(self, name: str) -> str:
-        """Return the Redis key of one part of the model."""
-        return part_key(self.key, name)
-
-    @property
-    def done(self) -> str:
-        """Prefix of the tombstone buckets; another incarnation never sees them."""
-        return f"{self.part('done')}:{self.uid}"
 
 
 class ModelGone(NotFound):
@@ -129,11 +81,6 @@ class Verdict(NamedTuple):
     status: str
     seq: int | None
     feedback: int | None
-
-
-def part_key(key: str, name: str) -> str:
-    """Return the Redis key of one part of the model `key`."""
-    return f"mc:{{{key}}}:{name}"
 
 
 def connect(url: str, timeout_s: float) -> Redis:
@@ -397,9 +344,6 @@ class Store:
             raise Unavailable(f"Redis refused: {error}") from error
         except (RedisError, OSError, TimeoutError) as error:
             raise Unavailable(f"Redis does not answer: {type(error).__name__}") from error
-
-
-PARTS = ("meta", "pending", "due", "log", "snap", "snap1", "parts", "estimate", "estimates")
 
 
 async def _evaluate(call: _Call, script: Script, keys: Sequence[str], argv: Sequence[Any]) -> Any:

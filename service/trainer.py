@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from learners.noise.estimate import CancelledError, NoiseEstimate
 from learners.noise.verdict import refusals
+from service.address import Address
 from service.errors import ServiceError, Unavailable
 from service.estimates import CLAIM_LOST, LEASE_MS, Estimates
 from service.events import Decision, Entry, Rates, RatesByLabel, unpack_body
@@ -30,7 +31,7 @@ from service.ids import NonceSource
 from service.logs import configure
 from service.settings import Settings
 from service.spec import ModelSpec
-from service.store import Address, ModelGone, Store, connect
+from service.store import ModelGone, Store, connect
 from service.wire import Estimate, LabelRates
 
 log = logging.getLogger("misclick.trainer")

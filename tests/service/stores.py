@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from service.address import Address
 from service.events import (
     Decision,
     Entry,
@@ -24,7 +25,7 @@ from service.host import initial_fields
 from service.ids import NO_FINGERPRINT
 from service.replica import Ask, Decided, Replica
 from service.spec import ModelSpec
-from service.store import Address, Store, connect
+from service.store import Store, connect
 
 SECRET = bytes(range(32))
 TIMEOUT_S = 5.0

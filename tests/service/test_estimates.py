@@ -10,10 +10,11 @@ import msgspec
 import pytest
 
 from service import estimates as module
+from service.address import Address
 from service.errors import NotFound
 from service.estimates import OUTCOMES, Estimates
 from service.events import Kind, Rates, unpack_body
-from service.store import Address, Store
+from service.store import Store
 from service.wire import Estimate
 from tests.service.stores import make, opened
 

@@ -9,11 +9,12 @@ from typing import Any
 import psutil
 import pytest
 
+from service.address import Address
 from service.estimates import Estimates
 from service.estimator import Estimator
 from service.host import Host
 from service.settings import Settings
-from service.store import Address, Store
+from service.store import Store
 from tests.service.stores import make, opened
 
 RCINE: dict[str, Any] = {"learner": {"kind": "rcine"}}

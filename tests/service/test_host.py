@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
+from service.address import SECRET_KEY, Address
 from service.commit import MOST_COMMITS
 from service.errors import NotFound, Unavailable
 from service.host import Host
 from service.replica import Ask, Decided, Replica
 from service.settings import Settings
 from service.snapshots import newest_snapshot_seq
-from service.store import SECRET_KEY, Address, Store
+from service.store import Store
 from tests.service.stores import (
     counters,
     lose_tail,

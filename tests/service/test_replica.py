@@ -10,11 +10,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from service.address import Address
 from service.errors import Conflict, NotFound, Unavailable
 from service.events import Example, LabelChange
 from service.replica import Ask, Decided, Replica
 from service.snapshots import load_snapshots
-from service.store import Address, ModelGone, Store
+from service.store import ModelGone, Store
 from service.transfer import export, import_model
 from tests.service.stores import (
     LABELLED,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service import scripts
+from service.address import Address
 from service.errors import LogBroken, Unavailable
 from service.snapshots import (
     Snapshot,
@@ -13,7 +14,7 @@ from service.snapshots import (
     put_parts,
     store_snapshot,
 )
-from service.store import Address, ModelGone, Store
+from service.store import ModelGone, Store
 from tests.service.stores import (
     learn,
     make,

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from service.address import MIN_BUCKET_MS, Address
 from service.errors import LogBroken, Unavailable
 from service.events import (
     HEAD_BYTES,
@@ -15,12 +16,7 @@ from service.events import (
     unpack_body,
     unpack_decision,
 )
-from service.store import (
-    EXPIRE_BATCH,
-    MIN_BUCKET_MS,
-    Address,
-    Store,
-)
+from service.store import EXPIRE_BATCH, Store
 from tests.service.stores import (
     admit,
     counters,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from service.address import Address
 from service.errors import NotFound
 from service.snapshots import (
     Snapshot,
@@ -14,11 +15,7 @@ from service.snapshots import (
     load_snapshots,
     store_snapshot,
 )
-from service.store import (
-    READ_ENTRIES,
-    Address,
-    ModelGone,
-)
+from service.store import READ_ENTRIES, ModelGone
 from tests.service.stores import (
     admit,
     counters,

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import redis.asyncio
 
+from service.address import MODELS_KEY
 from service.events import (
     Event,
     Kind,
@@ -22,7 +23,6 @@ from service.events import (
 )
 from service.fold import Fold
 from service.spec import ModelSpec
-from service.store import MODELS_KEY
 from tests.service.apps import NDJSON, Json, app_client, create, spec_of
 
 Lines: TypeAlias = list[Json]

@@ -22,12 +22,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from service.address import Address
 from service.events import first_chain
 from service.fold import Fold
 from service.host import initial_fields
 from service.snapshots import Snapshot, finish_import, put_parts, store_snapshot
 from service.spec import ModelSpec
-from service.store import Address, Store, connect
+from service.store import Store, connect
 from tests.torture.cluster import StoreServer
 
 SPEC = ModelSpec.model_validate(
