@@ -14,7 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from clients import Client, InputError, MisclickError, Noise
+from clients import Client, InputError, MisclickError, Noise, ProtocolError, WindowNoise
 from clients.noise_report import (
     history_table,
     label_summary,
@@ -23,6 +23,7 @@ from clients.noise_report import (
     rates_table,
     summary,
 )
+from clients.window_noise_report import window_summary, window_tables
 from service.replay_command import API_KEY_VARIABLE
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def add_parser(subparsers: Subparsers) -> None:
         help="what is known of how a model's clicks lie",
         description=(
             "Show the noise rates that a model assumes, how well they are known, and how they "
-            "were found; with --estimate, estimate them now from the newest feedback. The API "
+            "were found; with --estimate, estimate them now from the newest feedback. Of a model "
+            "that reads the noise in its labels off its neighbours, show what those tell. The API "
             f"key, if the service has any, is read from {API_KEY_VARIABLE}."
         ),
         epilog="example: misclick noise ads --url http://localhost:8000 --estimate --png q.png",
@@ -82,6 +84,7 @@ def _seconds(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Show what is known, draw it; return the exit status."""
+    noise: Noise | WindowNoise
     try:
         with Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE)) as client:
             if args.estimate:
@@ -92,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
             else:
                 if args.cancel:
                     client.cancel_estimate(args.model)
-                noise = client.noise(args.model)
+                noise = known(client, args.model)
         if args.json:
             print(msgspec.json.encode(noise).decode())
         else:
@@ -108,6 +111,15 @@ def run(args: argparse.Namespace) -> int:
         )
         return 130
     return 0
+
+
+def known(client: Client, model: str) -> Noise | WindowNoise:
+    """Return what is known of a model's noise, in its clicks or in its labels."""
+    try:
+        return client.noise(model)
+    except ProtocolError:
+        # Which of the two a learner has is told by nothing but the answer.
+        return client.window_noise(model)
 
 
 def wait(client: Client, model: str, number: int, *, wait_s: float, console: Console) -> Noise:
@@ -151,7 +163,13 @@ def wait(client: Client, model: str, number: int, *, wait_s: float, console: Con
             time.sleep(min(POLL_S, left_s))
 
 
-def _show(noise: Noise, console: Console) -> None:
+def _show(noise: Noise | WindowNoise, console: Console) -> None:
+    if isinstance(noise, WindowNoise):
+        for table in window_tables(noise):
+            console.print(table)
+        for line in window_summary(noise):
+            console.print(line)
+        return
     console.print(rates_table(noise))
     for line in summary(noise):
         # What the service says is no markup.
@@ -164,7 +182,9 @@ def _show(noise: Noise, console: Console) -> None:
         console.print(label_summary(newest))
 
 
-def _draw(args: argparse.Namespace, noise: Noise) -> None:
+def _draw(args: argparse.Namespace, noise: Noise | WindowNoise) -> None:
+    if isinstance(noise, WindowNoise):
+        raise InputError("--png: expected a model whose clicks a network looks at, got neighbours")
     drawn = next((estimate for estimate in noise.history if estimate.histogram), None)
     if drawn is None:
         raise InputError("--png: expected an estimate to draw; ask for one with --estimate")

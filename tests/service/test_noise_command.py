@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from clients import Client, Feedback, Instance, Noise
+from clients import Client, Dense, Example, Feedback, Instance, Noise, WindowNoise
 from service.auth import Scope, new_key
 from service.cli import main
 from service.noise_command import wait
@@ -69,6 +69,52 @@ def test_the_rates_are_estimated_shown_and_drawn(
         assert part in said.out
     assert said.err == ""
     assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_neighbours_tell_is_shown(
+    service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a model that reads noise off its window: rates, or how labels are told; nothing drawn."""
+    rng = np.random.default_rng(3)
+    xs = np.round(rng.random(400), 3)
+    wrong = rng.random(400) < np.where(xs > 0.5, RHO_1, RHO_0)
+    said = np.where((xs > 0.5) != wrong, "right", "left")
+    examples = [
+        Example(x=[x], label=label) for x, label in zip(xs.tolist(), said.tolist(), strict=True)
+    ]
+    learner = {"kind": "rknn_auto"}
+    with Client(service.url) as client:
+        spec = fresh_spec(labels=("left", "right"), features=Dense(1), learner=learner)
+        name = client.create_model(spec).name
+        command = ["noise", name, "--url", service.url]
+        assert main(command) == 0
+        assert "The window holds 0 examples" in capsys.readouterr().out
+        client.learn_batch(name, examples)
+        known = client.window_noise(name)
+        assert main(command) == 0
+        shown = capsys.readouterr().out
+        assert main([*command, "--json"]) == 0
+        assert msgspec.json.decode(capsys.readouterr().out, type=WindowNoise) == known
+    for one in known.estimates:
+        assert one.rho_0 is not None
+        assert one.rho_1 is not None
+        assert f"{100 * one.rho_0:.1f} %" in shown
+        assert f"{100 * one.rho_1:.1f} %" in shown
+    best = max(known.pairs, key=lambda pair: pair.hits)
+    for part in (
+        "told right, is left",
+        "The window holds 400 examples",
+        f"{100 * best.hits:.1f} %",
+    ):
+        assert part in shown
+    for option, complaint in (
+        (["--png", str(tmp_path / "q.png")], "--png: expected a model whose clicks"),
+        (["--estimate"], "a learner that uses noise rates, got rknn_auto"),
+        (["--cancel"], "a learner that uses noise rates, got rknn_auto"),
+    ):
+        assert main([*command, *option]) == 2
+        assert complaint in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_refused_estimate_is_told(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
