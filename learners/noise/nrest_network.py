@@ -33,6 +33,12 @@ PATIENCE = 2
 LEAST_GAIN = 1e-4
 #: In training rho_0 + rho_1 stays below this, or no gradient would be left.
 _MOST_NOISE = 0.98
+#: While it trains, each label's beta is at least this share of the labels' median: after the first
+#: epoch, by how much less after each further one, and in the end. Rates drawn from [.02, .5] and
+#: [.02, .3] hardly go below a half.
+_FIRST_SHARE, _SHARE_STEP, _LAST_SHARE = 1.0, 0.2, 0.5
+#: But no false-click rate is lowered to less than this share of it.
+_LEAST_LEFT = 0.25
 #: After an epoch the rates are fitted to no more held-out rounds than these, which know them to
 #: about 0.01: training needs no better, and the fit takes less time than the epoch.
 MOST_FITTED = 8192
@@ -199,7 +205,7 @@ def train_fold(
     epochs, waited = 0, 0
     while epochs < most_epochs and waited < PATIENCE:
         order = rows[torch.randperm(len(rows), generator=generator)].to(device)
-        if not _train_epoch(network, block, order, levels, optimizer, watch):
+        if not _train_epoch(network, block, order, telling(levels, epochs), optimizer, watch):
             break
         epochs += 1
         scores = network.scores(block.xs, held_rows)
@@ -214,6 +220,18 @@ def train_fold(
         watch.tell(epochs / most_epochs, levels.loss)
     watch.tell(1.0, best.loss)
     return best._replace(epochs=epochs)
+
+
+def telling(levels: Levels, epochs: int) -> Levels:
+    """Return rates to train with after so many epochs: no label's clicks tell next to nothing.
+
+    What the network does not know yet looks like noise, above all like false clicks of a label
+    that was seldom wrong. Trained with such rates, it would have no gradient to find out.
+    """
+    share = min(_FIRST_SHARE, max(_LAST_SHARE, _FIRST_SHARE - _SHARE_STEP * (epochs - 1)))
+    least_beta = share * float(np.median(1.0 - levels.rho_0 - levels.rho_1))
+    most = np.maximum(1.0 - least_beta - levels.rho_1, _LEAST_LEFT * levels.rho_0)
+    return levels._replace(rho_0=np.minimum(levels.rho_0, most))
 
 
 def _train_epoch(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
-from learners.noise.mixture import first_levels, right_odds, rounds_of
+from learners.noise.mixture import Levels, first_levels, right_odds, rounds_of
 from learners.noise.nrest_network import (
     BATCH,
     HIDDEN,
@@ -16,6 +17,7 @@ from learners.noise.nrest_network import (
     Tensors,
     Watch,
     own_odds,
+    telling,
     train_fold,
 )
 
@@ -86,6 +88,23 @@ def test_weights_survive_a_round_trip() -> None:
         assert (second.arrays()[name] == values).all()
     saved["trust"] += 1
     assert float(first.arrays()["trust"]) == 1.0
+
+
+def test_no_label_is_given_up() -> None:
+    """A label whose clicks seem to tell nothing is trained as if they did, less so later on."""
+    rho_0, rho_1 = np.array([0.1, 0.2, 0.65, 0.97]), np.array([0.3, 0.2, 0.34, 0.0])
+    levels = Levels(0.0, 0.0, rho_0, rho_1, 1.0)
+    median = float(np.median(1 - rho_0 - rho_1))
+    for epochs, share in ((1, 1.0), (2, 0.8), (3, 0.6), (4, 0.5), (30, 0.5)):
+        trained = telling(levels, epochs)
+        beta = 1 - trained.rho_0 - trained.rho_1
+        assert beta.min() == pytest.approx(share * median)
+        assert (trained.rho_0[:2] == rho_0[:2]).all()
+        assert (trained.rho_1 == rho_1).all()
+    missed = telling(levels._replace(rho_1=np.array([0.3, 0.2, 0.9, 0.0])), 1)
+    assert missed.rho_0[2] == pytest.approx(0.65 / 4)
+    alike = Levels(0.0, 0.0, np.full(3, 0.4), np.full(3, 0.55), 1.0)
+    np.testing.assert_allclose(telling(alike, 0).rho_0, 0.4)
 
 
 def test_held_out_rounds_are_not_trained_on() -> None:
