@@ -121,9 +121,9 @@ def _told(fold: Fold) -> Told:
         fold.learner.active,
         rates,
         rates_from,
-        fold.deciding.name,
-        fold.deciding_since,
-        {each.name: each.record.rounds() for each in fold.challengers},
+        fold.contest.deciding.name,
+        fold.contest.deciding_since,
+        {each.name: each.record.rounds() for each in fold.contest.challengers},
     )
 
 
@@ -131,9 +131,9 @@ def _told(fold: Fold) -> Told:
 def rates_in_force(fold: Fold) -> tuple[AssumedRates, RatesFrom]:
     """Return the rates that clicks are corrected by, and where they are from."""
     n_labels = fold.learner.n_labels
-    if fold.rates is not None:
-        return _assumed(fold.rates, n_labels), "log"
-    options = fold.deciding.learner.options
+    if fold.contest.rates is not None:
+        return _assumed(fold.contest.rates, n_labels), "log"
+    options = fold.contest.deciding.learner.options
     given = [float(options.get(name, 0.0)) for name in ("rho_0", "rho_1")]
     # A learner that estimates its rates begins with none: 0 is what is not known.
     source: RatesFrom = "learner" if any(given) else "nothing"

@@ -209,7 +209,7 @@ class Models:
         meta = await self._store.meta(replica.key)
         await replica.catch_up()
         after = _learners_after(replica.fold, change)
-        if after == replica.fold.learners:
+        if after == replica.fold.contest.named:
             return True
         record, guard = msgspec.json.encode(change), ("learners", meta.learners)
         seq = await self._store.append(
@@ -240,7 +240,7 @@ class Models:
         if after == before:
             return True
         await replica.catch_up()
-        _check_labels(replica.fold.every_learner(), before, after)
+        _check_labels(replica.fold.contest.learners, before, after)
         come = [label for label in after if after[label] and not before.get(label, False)]
         go = [label for label in after if not after[label] and before.get(label, True)]
         record = msgspec.json.encode(LabelChange(come, go))
@@ -298,7 +298,7 @@ def _labels(text: str) -> list[tuple[str, bool]]:
 
 def _learners_after(fold: Fold, change: ChallengerChange) -> list[NamedLearner]:
     """Return the learners after a change, the deciding one first; refuse what the fold would."""
-    learners = fold.learners
+    learners = fold.contest.named
     names = [each.name for each in learners]
     if change.change == "add":
         new = NamedLearner(name=change.name, learner=LearnerSpec.model_validate(change.learner))
@@ -306,7 +306,7 @@ def _learners_after(fold: Fold, change: ChallengerChange) -> list[NamedLearner]:
             return learners
         if new.name in names:
             raise Conflict(f"there is a learner {new.name!r} with another spec")
-        fold.new_challenger(new, "")
+        fold.contest.new_challenger(new, "")
         return [*learners, new]
     if change.name not in names:
         raise NotFound(f"there is no challenger {shorten(change.name)!r}")
@@ -321,7 +321,7 @@ def _learners_after(fold: Fold, change: ChallengerChange) -> list[NamedLearner]:
 
 def _check_rates(fold: Fold, rates: RatesIn) -> None:
     """Refuse rates that no learner of the model uses, or that leave nothing of a click."""
-    learners, kind = fold.every_learner(), fold.learner.kind
+    learners, kind = fold.contest.learners, fold.learner.kind
     if not any(learner.takes_rates for learner in learners):
         raise Invalid.of("model", "a learner that uses noise rates", kind)
     if rates.by_label and not any(learner.takes_label_rates for learner in learners):

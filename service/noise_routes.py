@@ -108,7 +108,7 @@ def _rates(replica: Replica) -> wire.RatesOut:
     learner = replica.fold.learner
     if not learner.takes_rates:
         raise Invalid.of("model", "a learner that uses noise rates", replica.fold.learner.kind)
-    told = replica.fold.rates
+    told = replica.fold.contest.rates
     if learner.takes_label_rates and told is not None:
         # What it uses itself is each label's.
         return wire.RatesOut(told.rho_0, told.rho_1)

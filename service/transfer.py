@@ -271,9 +271,9 @@ def _start(header: Header, name: str) -> tuple[Fold, ModelSpec]:
 
 def _changed_fields(fold: Fold) -> dict[str, str]:
     """Return the meta fields that administrative events change, as the fold has them now."""
-    fields = {"labels": active_labels_text(fold), "learners": learners_text(fold.learners)}
-    if fold.rates is not None:
-        fields["rates"] = msgspec.json.encode(fold.rates).decode()
+    fields = {"labels": active_labels_text(fold), "learners": learners_text(fold.contest.named)}
+    if fold.contest.rates is not None:
+        fields["rates"] = msgspec.json.encode(fold.contest.rates).decode()
     return fields
 
 

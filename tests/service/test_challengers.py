@@ -87,7 +87,7 @@ def test_every_worker_folds_to_the_same_bytes() -> None:
     first, second = fold_of(**spec), fold_of(**spec)
     log = history(first)
     assert first.rejected == 0
-    assert [each.name for each in first.learners] == ["rates", "original", "ban"]
+    assert [each.name for each in first.contest.named] == ["rates", "original", "ban"]
     for entry in log:
         second.follow(entry)
         third = fold_of(**spec)
@@ -125,7 +125,7 @@ def test_a_challenger_learns_as_progressive_validation_does() -> None:
     )
     alone = Banditron(3, 3, gamma=0.4)
     probabilities = progressive(alone, rounds)
-    (challenger,) = fold.challengers
+    (challenger,) = fold.contest.challengers
     assert encode_state(challenger.learner.state()) == encode_state(alone.state())
     record = challenger.record.rounds()
     assert record.seqs.tolist() == list(range(1, 61))
@@ -173,7 +173,7 @@ def test_a_challenger_that_comes_later_knows_labels_and_rates() -> None:
     fold.apply(admin(LabelChange(["d"], ["b"])))
     fold.apply(admin(Rates(0.3, 0.2)))
     fold.apply(admin(add(RCINE)))
-    (challenger,) = fold.challengers
+    (challenger,) = fold.contest.challengers
     assert challenger.learner.active.tolist() == [True, False, True, True]
     assert challenger.learner.state()["rho_0"] == 0.3
     fold.apply(admin(Rates(0.1, 0.1)))
@@ -185,7 +185,7 @@ def test_rates_reach_a_challenger_though_the_deciding_learner_has_none() -> None
     """They are no refused event then; without any taker they are."""
     fold = fold_of(learner=BANDITRON["learner"], challengers=[RCINE])
     fold.apply(admin(Rates(0.3, 0.2)))
-    assert (fold.rejected, fold.challengers[0].learner.state()["rho_1"]) == (0, 0.2)
+    assert (fold.rejected, fold.contest.challengers[0].learner.state()["rho_1"]) == (0, 0.2)
     fold.apply(admin(ChallengerChange("drop", "rates")))
     fold.apply(admin(Rates(0.1, 0.1)))
     assert fold.rejected == 1
@@ -196,8 +196,8 @@ def test_one_that_cannot_take_a_new_label_is_dropped() -> None:
     full = {"name": "full", "learner": {"kind": "soba", "matrix": "full"}}
     fold = fold_of(features={"type": "dense", "size": 660}, challengers=[full, BPA])
     fold.apply(admin(LabelChange(["d"], [])))
-    assert [each.name for each in fold.challengers] == ["passive"]
-    assert fold.challengers[0].learner.n_labels == fold.learner.n_labels == 4
+    assert [each.name for each in fold.contest.challengers] == ["passive"]
+    assert fold.contest.challengers[0].learner.n_labels == fold.learner.n_labels == 4
 
 
 def test_one_that_refuses_a_round_is_counted_and_the_others_learn(
@@ -211,12 +211,12 @@ def test_one_that_refuses_a_round_is_counted_and_the_others_learn(
     fold = fold_of(challengers=[BPA, BANDITRON])
     alone = fold_of()
     event = round_of(alone, 1)
-    monkeypatch.setattr(fold.challengers[0].learner, "update", refuse)
+    monkeypatch.setattr(fold.contest.challengers[0].learner, "update", refuse)
     fold.apply(event)
     alone.apply(event)
     assert fold.rejected == 1
     assert encode_state(fold.learner.state()) == encode_state(alone.learner.state())
-    assert len(fold.challengers[1].record.rounds().seqs) == 1
+    assert len(fold.contest.challengers[1].record.rounds().seqs) == 1
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ def test_one_that_refuses_a_round_is_counted_and_the_others_learn(
 def test_what_a_fold_cannot_do_is_counted(change: ChallengerChange) -> None:
     """An event that got into the log all the same changes nothing, on every worker."""
     fold = fold_of(challengers=[BPA])
-    before = fold.learners
+    before = fold.contest.named
     fold.apply(admin(change))
-    assert (fold.rejected, fold.seq, fold.learners) == (1, 1, before)
+    assert (fold.rejected, fold.seq, fold.contest.named) == (1, 1, before)
 
 
 def test_a_model_without_challengers_has_the_state_it_always_had() -> None:

@@ -171,7 +171,9 @@ def check_all(
         fold = _check_fold(stored, record.decisions, snapshots, findings)
         _check_workers(stored, fold, workers, findings)
         findings.events += len(stored.entries)
-        findings.challenged_seen += sum(len(c.record.rounds().seqs) for c in fold.challengers)
+        findings.challenged_seen += sum(
+            len(c.record.rounds().seqs) for c in fold.contest.challengers
+        )
     return findings
 
 

@@ -1,0 +1,195 @@
+"""The learners of one model: the one that decides, and the challengers that learn beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from learners import LEARNERS, Learner, LearnersError, Outcome
+from learners.base import FloatArray, State, StateValue
+from service.challengers import (
+    Challenger,
+    add_label,
+    give_rates,
+    learners_text,
+    parse_learners,
+)
+from service.errors import Invalid
+from service.events import ChallengerChange, Rates
+from service.sizes import check_together, make_learner
+from service.spec import MAX_CHALLENGERS, LearnerSpec, ModelSpec, NamedLearner
+
+
+class Contest:
+    """Part of a fold: who decides, who else learns, and the noise rates that all are told.
+
+    Parameters
+    ----------
+    spec
+        The model's immutable description.
+    size
+        Features of an instance, as learners see it.
+
+    Raises
+    ------
+    Invalid
+        When a learner refuses its options, or the model would be too large.
+    """
+
+    def __init__(self, spec: ModelSpec, size: int) -> None:
+        self._spec = spec
+        self._size = size
+        #: The learner that decides, for reading, and its name and spec.
+        self.learner = make_learner(spec.learner, size, len(spec.labels), "learner")
+        self.deciding = spec.learners[0]
+        #: Decisions made before this event were made by another learner.
+        self.deciding_since = 0
+        #: Noise rates as last set; None if never.
+        self.rates: Rates | None = None
+        self._challengers: list[Challenger] = []
+        for i, each in enumerate(spec.challengers):
+            self._challengers.append(self.new_challenger(each, f"challengers[{i}]."))
+
+    @property
+    def challengers(self) -> Sequence[Challenger]:
+        """Those who learn without deciding, for reading."""
+        return tuple(self._challengers)
+
+    @property
+    def named(self) -> list[NamedLearner]:
+        """Name and spec of every learner, the deciding one first."""
+        return [self.deciding, *(each.named for each in self._challengers)]
+
+    @property
+    def learners(self) -> list[Learner]:
+        """The learner that decides and its challengers', for reading."""
+        return [self.learner, *(each.learner for each in self._challengers)]
+
+    def new_challenger(self, named: NamedLearner, where: str) -> Challenger:
+        """Return a challenger that begins now; raise Invalid if this model cannot have it.
+
+        `where` stands before the names of its fields in what is said of them.
+        """
+        if len(self._challengers) == MAX_CHALLENGERS:
+            raise Invalid.of("challengers", f"at most {MAX_CHALLENGERS}", "one more")
+        at = f"{where}learner"
+        learner = make_learner(named.learner, self._size, self.learner.n_labels, at)
+        for each, place in ((self.learner, "model"), (learner, f"{at}.kind")):
+            if not each.takes_feedback:
+                what = "a learner that takes feedback, for challengers"
+                raise Invalid.of(place, what, each.kind)
+        check_together([*self.learners, learner], at)
+        for code in np.flatnonzero(~self.learner.active).tolist():
+            learner.retire_label(code)
+        if self.rates is not None and learner.takes_rates:
+            give_rates(learner, self.rates)
+        return Challenger(named, learner)
+
+    # -- events ---------------------------------------------------------------------------
+    def tell_challengers(self, outcome: Outcome, uniform: float, seq: int) -> int:
+        """Let the challengers learn from the round that event `seq` ended; count refusals."""
+        refused = 0
+        for challenger in self._challengers:
+            try:
+                challenger.follow(outcome, uniform, seq)
+            except LearnersError:
+                refused += 1
+        return refused
+
+    def update(self, outcome: Outcome, decided_seq: int) -> None:
+        """Let the deciding learner learn from a round that was decided after `decided_seq`."""
+        if decided_seq < self.deciding_since:
+            # Another learner made this decision: its best label is not this one's.
+            outcome = outcome._replace(greedy=self.learner.distribution(outcome.x).greedy)
+        self.learner.update(outcome)
+
+    def learn(self, x: FloatArray, label: int) -> None:
+        """Let every learner that takes labels learn from an example, the deciding one last."""
+        for challenger in self._challengers:
+            if challenger.learner.takes_labels:
+                challenger.learner.learn(x, label)
+        self.learner.learn(x, label)
+
+    def set_rates(self, rates: Rates) -> None:
+        """Let every learner that uses noise rates use these."""
+        takers = [learner for learner in self.learners if learner.takes_rates]
+        for learner in takers or [self.learner]:
+            give_rates(learner, rates)
+        self.rates = rates
+
+    def add_label(self) -> int:
+        """Add a label to every learner and return its code; a challenger that refuses goes."""
+        code = self.learner.add_label()
+        self._challengers = [each for each in self._challengers if add_label(each.learner)]
+        return code
+
+    def restore_label(self, code: int) -> None:
+        """Let every learner choose a retired label again."""
+        for learner in self.learners:
+            learner.restore_label(code)
+
+    def retire_label(self, code: int) -> None:
+        """Let no learner choose a label any more."""
+        for learner in self.learners:
+            learner.retire_label(code)
+
+    def change(self, change: ChallengerChange, seq: int) -> None:
+        """Add, drop or promote a challenger by event `seq`."""
+        if change.change == "add":
+            spec = LearnerSpec.model_validate(change.learner)
+            named = NamedLearner(name=change.name, learner=spec)
+            if named.name in [each.name for each in self.named]:
+                raise Invalid.of("challenger", "another name", named.name)
+            self._challengers.append(self.new_challenger(named, ""))
+            return
+        found = next((each for each in self._challengers if each.name == change.name), None)
+        if found is None:
+            raise Invalid.of("challenger", "one of the model's", change.name)
+        place = self._challengers.index(found)
+        if change.change == "drop":
+            del self._challengers[place]
+            return
+        self._challengers[place] = Challenger(self.deciding, self.learner)
+        self.learner, self.deciding = found.learner, found.named
+        self.deciding_since = seq
+
+    # -- state ----------------------------------------------------------------------------
+    def state(self) -> State:
+        """Return every learner, and what a model that never changed any does not have."""
+        state: State = {f"learner.{name}": v for name, v in self.learner.state().items()}
+        if self.rates is not None:
+            state["rates"] = msgspec.json.encode(self.rates).decode()
+        if self.deciding_since:
+            state["deciding_since"] = self.deciding_since
+        if self.named != self._spec.learners:
+            state["learners"] = learners_text(self.named)
+        for i, challenger in enumerate(self._challengers):
+            state |= {f"challenger{i}.{name}": v for name, v in challenger.state().items()}
+        return state
+
+    def restore(self, state: Mapping[str, StateValue], n_labels: int) -> None:
+        """Become what is in a fold's state; ValueError or LearnersError if it does not fit."""
+        deciding, *others = parse_learners(str(state.get("learners", ""))) or self._spec.learners
+        parts = [part_of(state, f"challenger{i}.") for i in range(len(others))]
+        learners = [part_of(part, "learner.") for part in (state, *parts)]
+        for each in learners:
+            if each["n_features"] != self._size or np.size(each["active"]) != n_labels:
+                raise ValueError("it is of a model of another size")
+        learner = LEARNERS[deciding.learner.kind].from_state(learners[0])
+        challengers = [
+            Challenger.restored(each, own, part_of(part, "record."))
+            for each, own, part in zip(others, learners[1:], parts, strict=True)
+        ]
+        rates = state.get("rates")
+        self.rates = None if rates is None else msgspec.json.decode(str(rates), type=Rates)
+        self.deciding_since = int(state.get("deciding_since", 0))
+        self.learner, self.deciding, self._challengers = learner, deciding, challengers
+
+
+def part_of(state: Mapping[str, StateValue], prefix: str) -> State:
+    """Return what a state has under names with this prefix, without it."""
+    return {
+        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
+    }
