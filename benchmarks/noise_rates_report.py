@@ -103,18 +103,22 @@ def print_table(cells: list[Cell]) -> None:
     rules = ("ours", "per_label_rule", "authors_rule", "authors")
     print(f"\n{'':24s}{'right':>6s}" + "".join(f"{name:>16s}" for name in (*rules, "paper")))
     tables = [cell for cell in cells if cell["part"] == "tables"]
+    compared = tables + [cell for cell in cells if cell["part"] == "plain"]
     for name in dict.fromkeys(cell["data"] for cell in tables):
         for i, setting in enumerate(SETTINGS):
-            own = [c for c in tables if c["data"] == name and tuple(c["true"]) == setting]
-            if not own:
+            own = [c for c in compared if c["data"] == name and tuple(c["true"]) == setting]
+            right = [cell["right"] for cell in own if "right" in cell]
+            if not right:
                 continue
-            texts = [f"{np.mean([cell['right'] for cell in own]):6.2f}"]
+            texts = [f"{np.mean(right):6.2f}"]
             for rule in rules:
                 read = [cell[rule] for cell in own if rule in cell]
                 texts.append(as_text(np.mean(read, axis=0) if read else None))
             texts.append(as_text(PAPER[name][i] if name in PAPER else None))
             print(f"{name:14s}{setting[0]:5.2f}{setting[1]:5.2f}" + "".join(texts))
-    print("mean absolute error: " + ", ".join(f"{rule} {off(tables, rule):.4f}" for rule in rules))
+    print(
+        "mean absolute error: " + ", ".join(f"{rule} {off(compared, rule):.4f}" for rule in rules)
+    )
     paper = [
         np.abs(np.subtract(each, true))
         for rows in PAPER.values()
