@@ -31,6 +31,7 @@ from clients.neighbor_types import (
     Voter,
     WindowNoise,
 )
+from clients.noise_types import Estimate, LabelRates, Noise, NoiseRates, Running
 from clients.recommender import Recommendation, Recommender
 from clients.retries import Retries
 from clients.types import (
@@ -39,7 +40,6 @@ from clients.types import (
     Counters,
     Decision,
     Dense,
-    Estimate,
     Example,
     Features,
     Feedback,
@@ -47,15 +47,11 @@ from clients.types import (
     Hashed,
     Instance,
     Label,
-    LabelRates,
     Model,
     ModelSpec,
     Named,
-    Noise,
-    NoiseRates,
     Readiness,
     Receipt,
-    Running,
     State,
 )
 

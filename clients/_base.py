@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import httpx
 
-from clients._wire import Call
+from clients._call import Call
 from clients.errors import ApiError, InputError, TransportError
 from clients.retries import RETRIED_STATUSES, Retries
 from clients.types import Example, Instance

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 from urllib.parse import quote
 from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
 
-from clients.errors import BY_CODE, ApiError, Detail, InputError, ProtocolError
+from clients._call import Call, decoder_of
+from clients.errors import InputError, ProtocolError
 from clients.evaluation_types import Evaluation
 from clients.neighbor_types import Hubs, Neighbors, WindowNoise
+from clients.noise_types import Noise, NoiseRates
 from clients.types import (
     Challenger,
     Decision,
@@ -28,56 +29,22 @@ from clients.types import (
     Instance,
     Model,
     ModelSpec,
-    Noise,
-    NoiseRates,
     Readiness,
     Receipt,
     State,
 )
 
-T = TypeVar("T")
-JSON = "application/json"
 NDJSON = "application/x-ndjson"
 #: What the service promises to take in one batch.
 MAX_BATCH = 1000
 #: Well below the 24 MiB that the service takes by default, for batches of long instances.
 MAX_BATCH_BYTES = 16 * 2**20
-_NOT_FOUND = 404
-_UNAVAILABLE = 503
-
-
-@dataclass(frozen=True, kw_only=True)
-class Call(Generic[T]):
-    """One HTTP request, and how to read its answer."""
-
-    method: str
-    path: str
-    body: bytes | Iterable[bytes] = b""
-    content_type: str = JSON
-    parse: Callable[[bytes], T]
-    #: Whether a second one changes nothing that the first one did.
-    repeatable: bool = True
-    #: A retried DELETE may find that its first try did the work.
-    gone_is_done: bool = False
-    #: A readiness check answers 503 to say no: that is its answer.
-    refusal_is_answer: bool = False
-
-    def headers(self) -> dict[str, str]:
-        """Return the headers that this request needs."""
-        return {"content-type": self.content_type} if self.body else {}
-
-    def read(self, status: int, body: bytes, retry_after: str | None, tried: int) -> T:
-        """Return the typed answer, or raise what the service's refusal stands for."""
-        gone = self.gone_is_done and tried > 1 and status == _NOT_FOUND
-        if 200 <= status < 300 or gone or (self.refusal_is_answer and status == _UNAVAILABLE):
-            return self.parse(body)
-        raise error_of(status, body, retry_after)
 
 
 # -- models -------------------------------------------------------------------------------
 def create_model(spec: ModelSpec) -> Call[Model]:
     """POST /v1/models."""
-    return Call(method="POST", path="/v1/models", body=_encode(spec), parse=_decoder(Model))
+    return Call(method="POST", path="/v1/models", body=_encode(spec), parse=decoder_of(Model))
 
 
 def list_models() -> Call[list[Model]]:
@@ -87,7 +54,7 @@ def list_models() -> Call[list[Model]]:
 
 def get_model(model: str) -> Call[Model]:
     """GET /v1/models/{model}."""
-    return Call(method="GET", path=_path(model), parse=_decoder(Model))
+    return Call(method="GET", path=_path(model), parse=decoder_of(Model))
 
 
 def delete_model(model: str) -> Call[None]:
@@ -98,7 +65,7 @@ def delete_model(model: str) -> Call[None]:
 def change_labels(model: str, add: Sequence[str], retire: Sequence[str]) -> Call[Model]:
     """POST /v1/models/{model}/labels."""
     body = _encode({"add": list(add), "retire": list(retire)})
-    return Call(method="POST", path=_path(model, "labels"), body=body, parse=_decoder(Model))
+    return Call(method="POST", path=_path(model, "labels"), body=body, parse=decoder_of(Model))
 
 
 def set_rates(
@@ -118,7 +85,7 @@ def set_rates(
 def add_challenger(model: str, challenger: Challenger) -> Call[Model]:
     """POST /v1/models/{model}/challengers."""
     path = _path(model, "challengers")
-    return Call(method="POST", path=path, body=_encode(challenger), parse=_decoder(Model))
+    return Call(method="POST", path=path, body=_encode(challenger), parse=decoder_of(Model))
 
 
 def drop_challenger(model: str, name: str) -> Call[None]:
@@ -130,19 +97,19 @@ def drop_challenger(model: str, name: str) -> Call[None]:
 def promote(model: str, name: str) -> Call[Model]:
     """POST /v1/models/{model}/challengers/{challenger}/promote."""
     path = _path(model, "challengers", quote(name, safe=""), "promote")
-    return Call(method="POST", path=path, parse=_decoder(Model))
+    return Call(method="POST", path=path, parse=decoder_of(Model))
 
 
 def evaluate(model: str, rounds: int | None) -> Call[Evaluation]:
     """GET /v1/models/{model}/evaluation."""
     path = _path(model, "evaluation")
     asked = "" if rounds is None else f"?rounds={rounds}"
-    return Call(method="GET", path=path + asked, parse=_decoder(Evaluation))
+    return Call(method="GET", path=path + asked, parse=decoder_of(Evaluation))
 
 
 def noise(model: str) -> Call[Noise]:
     """GET /v1/models/{model}/noise."""
-    return Call(method="GET", path=_path(model, "noise"), parse=_decoder(Noise))
+    return Call(method="GET", path=_path(model, "noise"), parse=decoder_of(Noise))
 
 
 def estimate_noise(model: str) -> Call[int]:
@@ -160,7 +127,7 @@ def cancel_estimate(model: str) -> Call[None]:
 def predict(model: str, instance: Instance, request_id: str) -> Call[Decision]:
     """POST /v1/models/{model}/predict."""
     body = _encode(_instance(instance, request_id))
-    return Call(method="POST", path=_path(model, "predict"), body=body, parse=_decoder(Decision))
+    return Call(method="POST", path=_path(model, "predict"), body=body, parse=decoder_of(Decision))
 
 
 def predict_batch(
@@ -177,7 +144,7 @@ def feedback(model: str, item: Feedback) -> Call[Receipt]:
         method="POST",
         path=_path(model, "feedback"),
         body=_encode(_checked(item)),
-        parse=_decoder(Receipt),
+        parse=decoder_of(Receipt),
     )
 
 
@@ -190,7 +157,7 @@ def feedback_batch(model: str, items: Sequence[Feedback]) -> list[Call[list[Rece
 def learn(model: str, example: Example, request_id: str) -> Call[Receipt]:
     """POST /v1/models/{model}/learn."""
     body = _encode(_example(example, request_id))
-    return Call(method="POST", path=_path(model, "learn"), body=body, parse=_decoder(Receipt))
+    return Call(method="POST", path=_path(model, "learn"), body=body, parse=decoder_of(Receipt))
 
 
 def learn_batch(
@@ -204,17 +171,19 @@ def learn_batch(
 def neighbors(model: str, x: Features) -> Call[Neighbors]:
     """POST /v1/models/{model}/neighbors."""
     body = _encode({"x": _plain(x)})
-    return Call(method="POST", path=_path(model, "neighbors"), body=body, parse=_decoder(Neighbors))
+    return Call(
+        method="POST", path=_path(model, "neighbors"), body=body, parse=decoder_of(Neighbors)
+    )
 
 
 def hubs(model: str) -> Call[Hubs]:
     """GET /v1/models/{model}/hubs."""
-    return Call(method="GET", path=_path(model, "hubs"), parse=_decoder(Hubs))
+    return Call(method="GET", path=_path(model, "hubs"), parse=decoder_of(Hubs))
 
 
 def window_noise(model: str) -> Call[WindowNoise]:
     """GET /v1/models/{model}/noise, of a learner that reads the noise off its neighbours."""
-    return Call(method="GET", path=_path(model, "noise"), parse=_decoder(WindowNoise))
+    return Call(method="GET", path=_path(model, "noise"), parse=decoder_of(WindowNoise))
 
 
 # -- whole models, and the service itself -------------------------------------------------
@@ -230,7 +199,7 @@ def import_log(model: str, log: bytes | Iterable[bytes]) -> Call[Model]:
         path=_path(model, "import"),
         body=log,
         content_type=NDJSON,
-        parse=_decoder(Model),
+        parse=decoder_of(Model),
         repeatable=False,
     )
 
@@ -242,7 +211,7 @@ def state(model: str) -> Call[State]:
 
 def ready() -> Call[Readiness]:
     """GET /readyz."""
-    return Call(method="GET", path="/readyz", parse=_decoder(Readiness), refusal_is_answer=True)
+    return Call(method="GET", path="/readyz", parse=decoder_of(Readiness), refusal_is_answer=True)
 
 
 def live() -> Call[None]:
@@ -276,74 +245,9 @@ class _ReceiptItems(msgspec.Struct):
     items: list[Receipt]
 
 
-class _ErrorItem(msgspec.Struct):
-    where: str
-    expected: str
-    got: str
-
-
-class _Error(msgspec.Struct):
-    code: str
-    message: str
-    details: list[_ErrorItem] = []
-
-
-class _ErrorBody(msgspec.Struct):
-    error: _Error
-
-
-_error_body = msgspec.json.Decoder(_ErrorBody)
-
-
-def error_of(status: int, body: bytes, retry_after: str | None) -> ApiError | ProtocolError:
-    """Return the exception that an answer of another status than 2xx stands for.
-
-    Examples
-    --------
-    >>> body = b'{"error": {"code": "conflict", "message": "it is there", "details": []}}'
-    >>> error_of(409, body, None)
-    ConflictError('it is there')
-    >>> error_of(502, b"<html>", None)
-    ProtocolError("502: expected an error body, got b'<html>'")
-    """
-    try:
-        error = _error_body.decode(body).error
-    except msgspec.DecodeError:
-        return ProtocolError(f"{status}: expected an error body, got {body[:60]!r}")
-    kind = BY_CODE.get(error.code, ApiError)
-    return kind(
-        error.message,
-        status=status,
-        details=tuple(Detail(item.where, item.expected, item.got) for item in error.details),
-        retry_after_s=_seconds(retry_after),
-    )
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """Return the seconds of a `Retry-After` header; its date form counts as none."""
-    if retry_after is None or not retry_after.isdecimal():
-        return None
-    return float(retry_after)
-
-
-def _decoder(kind: type[T]) -> Callable[[bytes], T]:
-    """Return a function that reads one JSON body as `kind`."""
-    decoder = msgspec.json.Decoder(kind)
-
-    def decode(body: bytes) -> T:
-        try:
-            return decoder.decode(body)
-        except msgspec.DecodeError as error:
-            raise ProtocolError(
-                f"expected a {kind.__name__}, got {body[:60]!r}: {error}"
-            ) from error
-
-    return decode
-
-
-_models = _decoder(_Models)
-_seq = _decoder(_Seq)
-_number = _decoder(_Number)
+_models = decoder_of(_Models)
+_seq = decoder_of(_Seq)
+_number = decoder_of(_Number)
 
 
 def _nothing(body: bytes) -> None:
@@ -370,7 +274,7 @@ def _path(model: str, *rest: str) -> str:
 
 def _batches(path: str, items: Sequence[object], answer: type[Any]) -> list[Call[list[Any]]]:
     """Split `items` into calls that the service takes."""
-    decode = _decoder(answer)
+    decode = decoder_of(answer)
     return [
         Call(
             method="POST",

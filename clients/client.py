@@ -14,10 +14,11 @@ import httpx
 
 from clients import _wire
 from clients._base import TIMEOUT_S, Base, broken, id_of, ids_of, read
-from clients._wire import Call
+from clients._call import Call
 from clients.errors import ApiError
 from clients.evaluation_types import Evaluation
 from clients.neighbor_types import Hubs, Neighbors, WindowNoise
+from clients.noise_types import Noise, NoiseRates
 from clients.retries import RETRIES, Retries
 from clients.types import (
     Challenger,
@@ -28,8 +29,6 @@ from clients.types import (
     Instance,
     Model,
     ModelSpec,
-    Noise,
-    NoiseRates,
     Readiness,
     Receipt,
     State,

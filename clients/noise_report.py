@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from clients.errors import InputError
-from clients.types import Estimate, LabelRates, Noise
+from clients.noise_types import Estimate, LabelRates, Noise
 
 #: Two-sided 95 % of a normal distribution, in standard errors.
 Z_95 = 1.96

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clients.types import Estimate, Noise, NoiseRates
+from clients.noise_types import Estimate, Noise, NoiseRates
 
 
 def estimate(number: int, rho_0: float, *, trusted: bool = True) -> Estimate:

@@ -11,18 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clients import _wire
-from clients._wire import Call
+from clients._call import Call
 from clients.errors import (
-    BY_CODE,
-    ApiError,
-    ConflictError,
-    Detail,
     InputError,
-    NotFoundError,
     ProtocolError,
-    UnavailableError,
 )
-from clients.types import Check, Dense, Feedback, Field, Instance, ModelSpec, Named, NoiseRates
+from clients.noise_types import NoiseRates
+from clients.types import Dense, Feedback, Field, Instance, ModelSpec, Named
 
 SPEC = ModelSpec(
     name="ads", learner={"kind": "banditron", "gamma": 0.1}, labels=("a", "b"), features=Dense(3)
@@ -33,41 +28,6 @@ def sent(call: Call[Any]) -> Any:
     """Return the JSON body of a call."""
     assert isinstance(call.body, bytes)
     return json.loads(call.body)
-
-
-def error_body(code: str) -> bytes:
-    """Return an error as the API shapes it."""
-    detail = {"where": "x[3]", "expected": "a finite number", "got": "null"}
-    return json.dumps(
-        {"error": {"code": code, "message": "x[3]: expected", "details": [detail]}}
-    ).encode()
-
-
-@pytest.mark.parametrize("code", BY_CODE)
-def test_a_refusal_becomes_its_error(code: str) -> None:
-    """The user gets the class, the sentence, the details and the wait that the service sent."""
-    error = _wire.error_of(418, error_body(code), "7")
-    assert type(error) is BY_CODE[code]
-    assert isinstance(error, ApiError)
-    assert error.status == 418
-    assert error.message == str(error) == "x[3]: expected"
-    assert error.details == (Detail("x[3]", "a finite number", "null"),)
-    assert error.retry_after_s == 7.0
-
-
-@pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b'{"error": {"code": 7}}', b"\xff"])
-def test_a_strange_answer_is_named(body: bytes) -> None:
-    """A proxy's error page is not mistaken for a refusal by the service."""
-    assert isinstance(_wire.error_of(502, body, None), ProtocolError)
-    with pytest.raises(ProtocolError):
-        _wire.get_model("ads").read(200, body, None, 1)
-
-
-def test_a_code_of_a_newer_service_is_still_an_api_error() -> None:
-    """A code that this version does not know keeps its sentence and status."""
-    error = _wire.error_of(451, error_body("secret"), "Wed, 21 Oct 2026 07:28:00 GMT")
-    assert type(error) is ApiError
-    assert error.retry_after_s is None
 
 
 def test_what_is_left_out_is_not_sent() -> None:
@@ -152,29 +112,6 @@ def test_batches_of_long_instances_are_cut_by_size() -> None:
 def test_a_model_name_cannot_leave_its_place_in_the_path() -> None:
     """Slashes, dots and question marks of a name do not reach another address."""
     assert _wire.get_model("../a?b#c").path == "/v1/models/..%2Fa%3Fb%23c"
-
-
-def test_a_repeated_delete_is_done_when_the_model_is_gone() -> None:
-    """The first try's answer may be lost; on the first try a 404 is still an error."""
-    call = _wire.delete_model("ads")
-    call.read(404, error_body("not_found"), None, tried=2)
-    with pytest.raises(NotFoundError):
-        call.read(404, error_body("not_found"), None, tried=1)
-    with pytest.raises(ConflictError):
-        call.read(409, error_body("conflict"), None, tried=2)
-    with pytest.raises(NotFoundError):
-        _wire.get_model("ads").read(404, error_body("not_found"), None, tried=2)
-
-
-def test_not_being_ready_is_an_answer() -> None:
-    """Asking for readiness tells the failing check instead of trying again."""
-    checks = [{"name": "redis", "ok": False, "why": "it does not answer"}]
-    body = json.dumps({"ready": False, "failing": "redis", "checks": checks}).encode()
-    answer = _wire.ready().read(503, body, "1", 1)
-    assert (answer.ready, answer.failing) == (False, "redis")
-    assert answer.checks == (Check(name="redis", ok=False, why="it does not answer"),)
-    with pytest.raises(UnavailableError):
-        _wire.metrics().read(503, error_body("unavailable"), None, 1)
 
 
 def test_a_state_is_arrays_and_scalars() -> None:

@@ -1,0 +1,109 @@
+"""One HTTP request, and how its answer is read. No IO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from clients.errors import BY_CODE, ApiError, Detail, ProtocolError
+
+T = TypeVar("T")
+JSON = "application/json"
+_NOT_FOUND = 404
+_UNAVAILABLE = 503
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Generic[T]):
+    """One HTTP request, and how to read its answer."""
+
+    method: str
+    path: str
+    body: bytes | Iterable[bytes] = b""
+    content_type: str = JSON
+    parse: Callable[[bytes], T]
+    #: Whether a second one changes nothing that the first one did.
+    repeatable: bool = True
+    #: A retried DELETE may find that its first try did the work.
+    gone_is_done: bool = False
+    #: A readiness check answers 503 to say no: that is its answer.
+    refusal_is_answer: bool = False
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that this request needs."""
+        return {"content-type": self.content_type} if self.body else {}
+
+    def read(self, status: int, body: bytes, retry_after: str | None, tried: int) -> T:
+        """Return the typed answer, or raise what the service's refusal stands for."""
+        gone = self.gone_is_done and tried > 1 and status == _NOT_FOUND
+        if 200 <= status < 300 or gone or (self.refusal_is_answer and status == _UNAVAILABLE):
+            return self.parse(body)
+        raise error_of(status, body, retry_after)
+
+
+class _ErrorItem(msgspec.Struct):
+    where: str
+    expected: str
+    got: str
+
+
+class _Error(msgspec.Struct):
+    code: str
+    message: str
+    details: list[_ErrorItem] = []
+
+
+class _ErrorBody(msgspec.Struct):
+    error: _Error
+
+
+_error_body = msgspec.json.Decoder(_ErrorBody)
+
+
+def error_of(status: int, body: bytes, retry_after: str | None) -> ApiError | ProtocolError:
+    """Return the exception that an answer of another status than 2xx stands for.
+
+    Examples
+    --------
+    >>> body = b'{"error": {"code": "conflict", "message": "it is there", "details": []}}'
+    >>> error_of(409, body, None)
+    ConflictError('it is there')
+    >>> error_of(502, b"<html>", None)
+    ProtocolError("502: expected an error body, got b'<html>'")
+    """
+    try:
+        error = _error_body.decode(body).error
+    except msgspec.DecodeError:
+        return ProtocolError(f"{status}: expected an error body, got {body[:60]!r}")
+    kind = BY_CODE.get(error.code, ApiError)
+    return kind(
+        error.message,
+        status=status,
+        details=tuple(Detail(item.where, item.expected, item.got) for item in error.details),
+        retry_after_s=_seconds(retry_after),
+    )
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Return the seconds of a `Retry-After` header; its date form counts as none."""
+    if retry_after is None or not retry_after.isdecimal():
+        return None
+    return float(retry_after)
+
+
+def decoder_of(kind: type[T]) -> Callable[[bytes], T]:
+    """Return a function that reads one JSON body as `kind`."""
+    decoder = msgspec.json.Decoder(kind)
+
+    def decode(body: bytes) -> T:
+        try:
+            return decoder.decode(body)
+        except msgspec.DecodeError as error:
+            raise ProtocolError(
+                f"expected a {kind.__name__}, got {body[:60]!r}: {error}"
+            ) from error
+
+    return decode
