@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.datasets import load
-from benchmarks.neighbor_data import FloatArray, IntArray, Target, folds, scaled
+from benchmarks.neighbor_data import FloatArray, IntArray, Target, folds
 from learners.neighbors.hfnn import HFNN
 from learners.neighbors.hiknn import HIKNN
 from learners.neighbors.hubness_learner import HwKNN
@@ -69,9 +69,23 @@ PAPER_UCI = {
                 (56.2, 55.3, 57.7, 58.7, 59.8, 59.3, 60.5),
                 (55.3, 54.6, 57.5, 59.7, 61.3, 59.1, 61.0)),
 }  # fmt: skip
+#: Standard deviations of kNN's accuracy over the paper's folds; those of the others are alike.
+PAPER_UCI_STD = {
+    "arrhythmia": (4.8, 5.4, 5.7),
+    "ozone_eighthr": (0.9, 1.6, 1.9),
+    "ecoli": (3.7, 5.3, 5.3),
+    "glass": (6.9, 6.6, 7.8),
+    "haberman": (4.4, 6.5, 5.1),
+    "ionosphere": (4.2, 5.8, 5.8),
+    "iris": (2.8, 8.7, 7.8),
+    "mfeat_factors": (1.0, 1.4, 1.9),
+    "mfeat_fourier": (1.5, 1.8, 1.8),
+    "mfeat_karhunen": (0.7, 1.3, 1.8),
+    "segment": (1.0, 1.6, 1.7),
+    "sonar": (6.3, 7.8, 7.8),
+    "vehicle": (3.6, 3.9, 3.7),
+}
 QUICK_SETS = ("ecoli", "ionosphere", "iris")
-#: How many of the thirteen UCI sets' means may lie further off, in points.
-_TOLERANCE = 5.0
 
 
 def gaussian_mixture(seed: int) -> tuple[FloatArray, IntArray]:
@@ -145,6 +159,20 @@ def _accuracy(
     return float(np.mean(np.array(greedy) == truth))
 
 
+def uci(name: str, folder: Path) -> tuple[FloatArray, IntArray]:
+    """Read a set, without what is missing: features that most rows lack, then rows.
+
+    Features are not scaled. The paper does not say, but its figures on clean labels are those of
+    unscaled features (kNN on vehicle 65.5: here 64.3, scaled 69.6; on mfeat-fourier 84.0: 84.6
+    and 81.3).
+    """
+    data = load(name, folder)
+    xs = data.xs[:, np.isnan(data.xs).mean(axis=0) <= 0.5]
+    whole = ~np.isnan(xs).any(axis=1)
+    labels: IntArray = np.unique(data.labels[whole], return_inverse=True)[1].astype(np.int64)
+    return xs[whole], labels
+
+
 def tables(folder: Path, *, quick: bool) -> tuple[dict[str, dict[str, list[float]]], list[Target]]:
     """Run table 3 (10 mixtures, 5 folds; quick: 2) and table 4 (10 folds; quick: 3 sets)."""
     print("  " + " " * 27 + "".join(f"{m:>15s}" for m in METHODS))
@@ -155,11 +183,9 @@ def tables(folder: Path, *, quick: bool) -> tuple[dict[str, dict[str, list[float
     measured = {"GM average": _mean(mixtures)}
     _show("GM average", measured["GM average"], PAPER_GM)
     for name in QUICK_SETS if quick else PAPER_UCI:
-        data = load(name, folder)
-        whole = ~np.isnan(data.xs).any(axis=1)
-        xs, labels = scaled(data.xs[whole]), np.unique(data.labels[whole], return_inverse=True)[1]
+        xs, labels = uci(name, folder)
         runs = [
-            cross_validated(xs, labels.astype(np.int64), 10, seed)
+            cross_validated(xs, labels, 10, seed)
             for seed in range(1 if quick or len(xs) > 1500 else 3)
         ]
         measured[name] = _mean(runs)
@@ -198,15 +224,15 @@ def _judge(measured: dict[str, dict[str, list[float]]]) -> list[Target]:
     targets.append(
         Target("(d) points kNN loses to hubness noise, GM", round(drop, 1), 20.0, drop >= 20)
     )
-    gaps = [
-        abs(a - b)
+    near = [
+        abs(a - b) <= deviation
         for name, paper in PAPER_UCI.items()
         if name in measured
-        for noise, line in zip(NOISES, paper, strict=True)
+        for noise, line, deviation in zip(NOISES, paper, PAPER_UCI_STD[name], strict=True)
         for a, b in zip(measured[name][noise], line, strict=True)
     ]
-    near = float(np.mean(np.array(gaps) <= _TOLERANCE))
+    share = float(np.mean(near))
     targets.append(
-        Target("(d) share of UCI figures within 5 points", round(near, 3), 0.7, near >= 0.7)
+        Target("(d) share of UCI figures within the paper's std", round(share, 3), 0.7, share > 0.7)
     )
     return targets
