@@ -77,6 +77,29 @@ def test_finds_rates_of_each_label() -> None:
     assert np.abs(reading.label_rho_1 - rho_1).mean() < 0.03
 
 
+def test_no_label_is_given_up() -> None:
+    """A label that was hardly ever wrong is not taken for one whose clicks tell nothing.
+
+    Where such a label's rates were used in training as they were first found, its rho_0 came out
+    as .45 instead of .05: trained so, the network has no reason to look for where it is right.
+    """
+    rng = np.random.default_rng(3)
+    n, k = 5000, 6
+    centers = rng.normal(size=(k, 20)) * 0.65
+    y = rng.integers(k, size=n)
+    xs = centers[y] + rng.normal(size=(n, 20))
+    near = xs @ centers.T - (centers**2).sum(axis=1) / 2
+    best = (near + rng.normal(size=(n, k)) * 1.5).argmax(axis=1)
+    labels = np.where(rng.random(n) < 0.03, rng.integers(k, size=n), best)
+    rho_0, rho_1 = np.linspace(0.02, 0.5, k), np.linspace(0.3, 0.02, k)
+    rho_0[0], rho_1[0] = 0.05, 0.4
+    clicked = np.where(labels == y, 1 - rho_1[labels], rho_0[labels])
+    feedback = (rng.random(n) < clicked).astype(np.int64)
+    reading = NREst(k).estimate(xs, labels, feedback).estimate.reading
+    assert reading is not None
+    assert np.abs(reading.label_rho_0 - rho_0).max() < 0.25
+
+
 def test_same_seed_same_result(block: Block, trained: Trained) -> None:
     """Bit for bit the same estimate and networks; the inputs untouched; another seed differs."""
     before = [part.copy() for part in block]
