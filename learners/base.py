@@ -181,6 +181,8 @@ class Learner(ABC):
     takes_rates: ClassVar[bool] = False
     #: Whether `set_label_rates` does; such a learner takes rates common to all labels too.
     takes_label_rates: ClassVar[bool] = False
+    #: How many features `describe_label` takes; 0 where labels have none.
+    n_label_features: int = 0
 
     def __init__(self, n_features: int, n_labels: int) -> None:
         self.n_features = check_count("n_features", n_features)
@@ -278,6 +280,10 @@ class Learner(ABC):
         """Add a label and return its code; it gets its exploration share at once."""
         self._active = np.append(self._active, True)
         return self.n_labels - 1
+
+    def describe_label(self, label: int, features: FloatArray) -> None:  # noqa: ARG002
+        """Say what a label is like, so that similar ones share what is learned."""
+        raise UnsupportedError(f"{self.kind} does not use features of labels")
 
     def retire_label(self, label: int) -> None:
         """Stop choosing `label`; what was learned of it stays. The last one cannot go."""

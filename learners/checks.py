@@ -179,6 +179,7 @@ def check_unsupported_is_said(make: LearnerFactory) -> None:
         (learner.takes_labels, lambda: learner.learn(np.ones(_D), 1)),
         (learner.takes_rates, lambda: learner.set_rates(0.1, 0.2)),
         (learner.takes_label_rates, lambda: learner.set_label_rates(*[np.full(_K, 0.1)] * 4)),
+        (learner.n_label_features > 0, lambda: learner.describe_label(0, np.ones(2))),
     ]
     for taken, call in calls:
         if taken:
@@ -203,6 +204,11 @@ def check_unsupported_is_said(make: LearnerFactory) -> None:
             [rates.tolist() for rates in learner.label_rates] == [[0.1] * _K, [0.2] * _K],
             "rates that are known exactly are not used as they are",
         )
+    if learner.n_label_features:
+        good = np.ones(learner.n_label_features)
+        for bad in (good[1:], good * np.nan, good * np.inf, good.astype(np.float32), [1.0]):
+            _assert_refused("features", learner.describe_label, 0, bad)
+        _assert_refused("label", learner.describe_label, _K, good)
 
 
 def check_state_round_trip(make: LearnerFactory) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,22 @@ LEAST_NOISE = 0.01
 #: Largest block that is taken where none is asked for: it needed fewer clicks than 16 on each of
 #: six streams, and a round takes a tenth longer.
 LARGEST_FITTING = 32
+
+
+class View(NamedTuple):
+    """What a row makes of one z: w . z, P_b z_b of each block, and h_b of each."""
+
+    value: float
+    moves: FloatArray
+    spreads: FloatArray
+
+
+class Share(NamedTuple):
+    """A row whose prediction at `z` is part of a sum."""
+
+    regression: BlockRegression
+    row: int
+    z: FloatArray
 
 
 class BlockRegression:
@@ -55,6 +72,8 @@ class BlockRegression:
         B.
     drift
         Variance that every weight of a row gains with each of its examples.
+    prior
+        What the first variances are multiplied by.
 
     Raises
     ------
@@ -62,13 +81,22 @@ class BlockRegression:
         If K D B is more than `MAX_MATRIX_ENTRIES`.
     """
 
-    def __init__(self, n_rows: int, width: int, constant: int, *, block: int, drift: float) -> None:
+    def __init__(
+        self,
+        n_rows: int,
+        width: int,
+        constant: int,
+        *,
+        block: int,
+        drift: float,
+        prior: float = 1.0,
+    ) -> None:
         self.block = min(block, width)
         self.n_blocks = -(-width // self.block)
         self.padded = self.n_blocks * self.block
         self._drift = drift
-        first = np.full(self.padded, PRIOR_VARIANCE)
-        first[constant] = CONSTANT_VARIANCE
+        first = np.full(self.padded, PRIOR_VARIANCE * prior)
+        first[constant] = CONSTANT_VARIANCE * prior
         self._first = first.reshape(self.n_blocks, self.block)
         self._check_size(n_rows)
         self._squares = np.empty((self.n_blocks, self.block, self.block))
@@ -100,19 +128,40 @@ class BlockRegression:
         row_sums(self._weights, z, self._products, values)
         return values
 
-    def fit(self, row: int, z: FloatArray, target: float) -> None:
-        """Let one row learn that `target` was seen at `z`."""
+    def fit(self, row: int, z: FloatArray, target: float, shared: Sequence[Share] = ()) -> None:
+        """Let one row learn that `target` was seen at `z`.
+
+        With `shared`, the row's prediction and theirs were added; each of them learns, too, and
+        h is the sum over all. The noise is the row's.
+        """
+        shares = [Share(self, row, z), *shared]
+        views = [share.regression.view(share.row, share.z) for share in shares]
+        # Not sum(): a sum of floats there is compensated on some versions and not on others.
+        predicted = spread = 0.0
+        for view in views:
+            predicted += view.value
+            spread += float(np.add.reduce(view.spreads))
+        error = target - predicted
+        noise = self._hear_noise(row, error)
+        step = error / (noise + spread)
+        for share, view in zip(shares, views, strict=True):
+            share.regression.move(share.row, view, step, noise)
+
+    def view(self, row: int, z: FloatArray) -> View:
+        """Return what a row makes of `z`."""
         blocks = z.reshape(self.n_blocks, self.block)
-        covariance, weights = self._covariances[row], self._weights[row]
-        np.multiply(covariance, blocks[:, np.newaxis, :], out=self._squares)
+        np.multiply(self._covariances[row], blocks[:, np.newaxis, :], out=self._squares)
         moves = np.add.reduce(self._squares, 2)
         # Rounding can leave -1e-20 of what is tiny: a variance is never below 0.
         spreads = np.maximum(np.add.reduce(np.multiply(moves, blocks), 1), 0.0)
-        error = target - float(np.add.reduce(np.multiply(weights, z)))
-        noise = self._hear_noise(row, error)
-        step = error / (noise + float(np.add.reduce(spreads)))
-        weights += np.multiply(moves.reshape(self.padded), step)
-        moves /= np.sqrt(noise + spreads)[:, np.newaxis]
+        value = float(np.add.reduce(np.multiply(self._weights[row], z)))
+        return View(value, moves, spreads)
+
+    def move(self, row: int, view: View, step: float, noise: float) -> None:
+        """Move a row's weights along what it saw, and make it surer there."""
+        covariance, moves = self._covariances[row], view.moves
+        self._weights[row] += np.multiply(moves.reshape(self.padded), step)
+        moves /= np.sqrt(noise + view.spreads)[:, np.newaxis]
         np.multiply(moves[:, :, np.newaxis], moves[:, np.newaxis, :], out=self._squares)
         covariance -= self._squares
         if self._drift:

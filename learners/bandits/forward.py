@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from learners.bandits.block_regression import BlockRegression, fitting_block
 from learners.bandits.exploration import inverse_gap_weighting
+from learners.bandits.label_features import MAX_LABEL_FEATURES, LabelFeatures
+from learners.bandits.label_rates import LabelRates
 from learners.bandits.linear import MIN_SQUARED_NORM
 from learners.bandits.random_features import RandomFeatures
 from learners.base import (
@@ -20,15 +22,15 @@ from learners.base import (
     State,
     StateValue,
     check_count,
-    state_array,
 )
-from learners.errors import InputError, ParameterError, StateError, expected
+from learners.errors import InputError, ParameterError, UnsupportedError, expected
 from learners.noise.rates import NoiseRates
 from learners.validation import check_choice, check_instance, check_instances, check_number
 
-#: Least 1 - rho_0 - rho_1 that is divided by: a label whose clicks tell less than a twentieth
-#: would have its errors magnified more than twentyfold.
-LEAST_BETA = 0.05
+#: First variances of weights where labels have features, in shares of the usual ones: a label's
+#: own weights and the shared ones have one half each. (Of items whose worth is mostly in their
+#: features, and of others, whole ones needed more clicks.)
+SHARED_PRIOR = 0.5
 #: Numbers of a batch that are worked on at once: 512 KiB, which stays in a core's L2 cache.
 _ENTRIES_AT_ONCE = 65_536
 
@@ -55,7 +57,8 @@ class Forward(Learner):
     new one is tried at once. It begins with the mean of the others' weights. Rates from estimates
     shrink towards their mean as far as their standard errors say that they need not differ. One
     round moves a label's prediction at that instance towards the bit and never past it. An
-    instance with |x|^2 < 1e-12 before scaling counts as 0.
+    instance with |x|^2 < 1e-12 before scaling counts as 0. Where labels are described by features
+    (items of a catalogue, say), similar ones learn from each other's clicks (`LabelFeatures`).
 
     Parameters
     ----------
@@ -81,6 +84,8 @@ class Forward(Learner):
         leaves room for as many labels again.
     n_waves
         Number of random features, 0 to 65,536; 255 by default. 0 is a linear learner.
+    n_label_features
+        Number m of features of a label, 0 to 64; 0 by default. See `describe_label`.
     seed
         Of the random features, an integer of at least 0; 0 by default.
 
@@ -131,6 +136,7 @@ class Forward(Learner):
         drift: float = 0.0,
         block_size: int = 0,
         n_waves: int = 255,
+        n_label_features: int = 0,
         seed: int = 0,
     ) -> None:
         super().__init__(n_features, n_labels)
@@ -139,38 +145,47 @@ class Forward(Learner):
         self.gamma = check_number("gamma", gamma, 0, 1)
         self.drift = check_number("drift", drift, 0, 1)
         self.n_waves = _check_at_most("n_waves", n_waves, 0, 65_536)
+        n_shared = _check_at_most("n_label_features", n_label_features, 0, MAX_LABEL_FEATURES)
+        self.n_label_features = n_shared
         width = self.n_features + 1 + self.n_waves
         chosen = _check_at_most("block_size", block_size, 0, 1024)
-        self.block_size = chosen or fitting_block(2 * self.n_labels, width)
+        self.block_size = chosen or fitting_block(2 * self.n_labels + n_shared, width)
         self.seed = check_count("seed", seed, 0)
         try:
-            self.set_rates(rho_0, rho_1)
+            self._rates = LabelRates(self.n_labels, NoiseRates(rho_0, rho_1))
         except InputError as error:
             raise ParameterError(str(error)) from error
-        self._regression = BlockRegression(
-            self.n_labels,
-            width,
+        self._regression = self._new_regression(self.n_labels)
+        self._shared = None
+        if n_shared:
+            self._shared = LabelFeatures(self.n_labels, self._new_regression(n_shared))
+        self._waves = RandomFeatures(self.n_features, self.n_waves, seed=self.seed)
+
+    def _new_regression(self, n_rows: int) -> BlockRegression:
+        return BlockRegression(
+            n_rows,
+            self.n_features + 1 + self.n_waves,
             self.n_features,
             block=self.block_size,
             drift=self.drift,
+            prior=SHARED_PRIOR if self.n_label_features else 1.0,
         )
-        self._waves = RandomFeatures(self.n_features, self.n_waves, seed=self.seed)
 
     # -- noise ----------------------------------------------------------------------------
     @property
     def rho_0(self) -> float:
         """P(feedback = 1 | wrong label) in use, the mean over labels."""
-        return float(np.add.reduce(self._rho_0)) / self.n_labels
+        return self._rates.means[0]
 
     @property
     def rho_1(self) -> float:
         """P(feedback = 0 | right label) in use, the mean over labels."""
-        return float(np.add.reduce(self._rho_1)) / self.n_labels
+        return self._rates.means[1]
 
     @property
     def label_rates(self) -> tuple[FloatArray, FloatArray]:
         """rho_0 and rho_1 of each label in use, each of shape (K,). Copies."""
-        return self._rho_0.copy(), self._rho_1.copy()
+        return self._rates.each
 
     def set_rates(self, rho_0: float, rho_1: float) -> None:
         """Use these noise rates for every label from now on; what was learned stays.
@@ -180,8 +195,7 @@ class Forward(Learner):
         InputError
             If they are no numbers in [0, 1) with a sum below 1.
         """
-        rates = NoiseRates(rho_0, rho_1)
-        self._use(np.full(self.n_labels, rates.rho_0), np.full(self.n_labels, rates.rho_1))
+        self._rates.set_common(NoiseRates(rho_0, rho_1), self.n_labels)
 
     def set_label_rates(
         self,
@@ -204,27 +218,7 @@ class Forward(Learner):
         InputError
             If an array is not so.
         """
-        self._check_rates("rho_0", rho_0, 1.0)
-        self._check_rates("rho_1", rho_1, 1.0)
-        self._check_rates("rho_0_error", rho_0_error, np.inf)
-        self._check_rates("rho_1_error", rho_1_error, np.inf)
-        self._use(_shrunk(rho_0, rho_0_error), _shrunk(rho_1, rho_1_error))
-
-    def _check_rates(self, name: str, rates: FloatArray, below: float) -> None:
-        shaped = (
-            isinstance(rates, np.ndarray)
-            and rates.dtype == np.float64
-            and rates.shape == (self.n_labels,)
-        )
-        # Written so that NaN, which compares as false, is refused.
-        if not shaped or not ((rates >= 0) & (rates < below)).all():
-            what = f"a float64 array ({self.n_labels},) of numbers in [0, {below:g})"
-            raise InputError(expected(name, what, rates))
-
-    def _use(self, rho_0: FloatArray, rho_1: FloatArray) -> None:
-        self._rho_0, self._rho_1 = rho_0, rho_1
-        self._beta = np.maximum(1.0 - rho_0 - rho_1, LEAST_BETA)
-        self._mean_beta = float(np.add.reduce(self._beta)) / self.n_labels
+        self._rates.set_each(rho_0, rho_1, rho_0_error, rho_1_error)
 
     # -- deciding -------------------------------------------------------------------------
     def relevance(self, x: FloatArray) -> FloatArray:
@@ -236,7 +230,11 @@ class Forward(Learner):
             If `x` is no instance.
         """
         check_instance(x, self.n_features)
-        return self._read(self._regression.predict(self._inputs(x[np.newaxis])[0]))
+        inputs = self._inputs(x[np.newaxis])[0]
+        clicks = self._regression.predict(inputs)
+        if self._shared is not None:
+            clicks += self._shared.clicks(inputs)
+        return self._rates.relevance(clicks)
 
     def distribution(self, x: FloatArray, allowed: Sequence[int] | None = None) -> Distribution:
         """Return the probabilities with which each label would be chosen for `x`; pure.
@@ -266,7 +264,10 @@ class Forward(Learner):
         for start in range(0, len(xs), n_rows):
             inputs = self._inputs(xs[start : start + n_rows])
             products = np.multiply(self._regression.weights, inputs[:, np.newaxis, :])
-            relevance = self._read(np.add.reduce(products, 2))
+            clicks = np.add.reduce(products, 2)
+            if self._shared is not None:
+                clicks += np.array([self._shared.clicks(row) for row in inputs])
+            relevance = self._rates.relevance(clicks)
             found += [self._choose(row, codes, gains) for row in relevance]
         return found
 
@@ -284,11 +285,6 @@ class Forward(Learner):
             inputs[:, d + 1 : d + 1 + self.n_waves] = self._waves(unit)
         return inputs
 
-    def _read(self, clicks: FloatArray) -> FloatArray:
-        """Return the relevance behind predicted click rates, (K,) or (n, K)."""
-        relevance: FloatArray = (clicks - self._rho_0) / self._beta
-        return relevance
-
     def _gains(self, codes: NDArray[np.intp] | None) -> FloatArray:
         """Return how sharply the gap of each label that may be chosen counts."""
         counts = self._regression.counts
@@ -296,7 +292,7 @@ class Forward(Learner):
         known = np.minimum(chosen * len(chosen), self._regression.rounds)
         known += 1.0
         np.sqrt(known, out=known)
-        known *= self.gain * self._mean_beta
+        known *= self.gain * self._rates.mean_beta
         return known
 
     def _choose(
@@ -330,7 +326,8 @@ class Forward(Learner):
         """
         self._check_outcome(outcome)
         inputs = self._inputs(outcome.x[np.newaxis])[0]
-        self._regression.fit(outcome.label, inputs, float(outcome.feedback))
+        shared = () if self._shared is None else self._shared.shares(outcome.label, inputs)
+        self._regression.fit(outcome.label, inputs, float(outcome.feedback), shared)
 
     # -- labels ---------------------------------------------------------------------------
     def add_label(self) -> int:
@@ -343,32 +340,50 @@ class Forward(Learner):
         """
         weights = self._regression.weights[self._active]
         self._regression.grow(np.add.reduce(weights, 0) / len(weights))
-        rho_0, rho_1 = self.rho_0, self.rho_1
-        code = super().add_label()
-        self._use(np.append(self._rho_0, rho_0), np.append(self._rho_1, rho_1))
-        return code
+        self._rates.add()
+        if self._shared is not None:
+            self._shared.add()
+        return super().add_label()
+
+    def describe_label(self, label: int, features: FloatArray) -> None:
+        """Say what a label is like: what is learned of labels with similar features, it shares.
+
+        A label that was not described shares nothing. Described anew, it keeps what was learned
+        of itself and shares what its new features say.
+
+        Parameters
+        ----------
+        label
+            Its code.
+        features
+            Shape (n_label_features,), float64, each of size at most 1e6; scaled to length 1.
+
+        Raises
+        ------
+        InputError
+            If there is no such label or `features` is not so.
+        UnsupportedError
+            If `n_label_features` is 0.
+        """
+        self._check_label(label)
+        if self._shared is None:
+            raise UnsupportedError("this forward has no features of labels: n_label_features is 0")
+        self._shared.describe(label, features)
 
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:
         """Return options, rates and what was learned, as named arrays and scalars; copies."""
-        rho_0, rho_1 = self.label_rates
-        rates: State = {"label_rho_0": rho_0, "label_rho_1": rho_1}
-        return {**self._options(), **rates, **self._regression.state()}
+        shared = {} if self._shared is None else self._shared.state()
+        return {**self._options(), **self._rates.state(), **self._regression.state(), **shared}
 
     @classmethod
     def from_state(cls, state: Mapping[str, StateValue]) -> Self:
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
         self = cls._from_options(state)
-        rates = [
-            state_array(state, name, (self.n_labels,)) for name in ("label_rho_0", "label_rho_1")
-        ]
-        for name, values in zip(("label_rho_0", "label_rho_1"), rates, strict=True):
-            try:
-                self._check_rates(name, values, 1.0)
-            except InputError as error:
-                raise StateError(f"state: {error}") from error
-        self._use(*rates)
+        self._rates.restore(state)
         self._regression.restore(state)
+        if self._shared is not None:
+            self._shared.restore(state)
         return self
 
 
@@ -377,17 +392,3 @@ def _check_at_most(name: str, value: int, least: int, most: int) -> int:
     if count > most:
         raise ParameterError(expected(name, f"an integer of at most {most:,}", value))
     return count
-
-
-def _shrunk(rates: FloatArray, errors: FloatArray) -> FloatArray:
-    """Return each rate moved towards their mean as far as its standard error can explain.
-
-    The estimate by moments of how much the true rates vary, and then Bayes' rule for each.
-    """
-    mean = np.add.reduce(rates) / len(rates)
-    squares = errors * errors
-    varied = np.add.reduce((rates - mean) ** 2 - squares) / len(rates)
-    real = max(float(varied), 0.0)
-    kept = np.where(squares > 0, real / np.maximum(real + squares, 1e-300), 1.0)
-    shrunk: FloatArray = mean + (rates - mean) * kept
-    return shrunk

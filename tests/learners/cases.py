@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 
-from learners import create
+import numpy as np
+
+from learners import Learner, create
 from learners.checks import LearnerFactory
+
+
+def described(n_features: int, n_labels: int) -> Learner:
+    """Return a learner whose labels have features, but for the first one."""
+    options = {"n_label_features": 2, "block_size": 4, "n_waves": 9, "gamma": 0.1, "drift": 1e-3}
+    learner = create("forward", n_features, n_labels, **options)
+    for label in range(1, n_labels):
+        learner.describe_label(label, np.array([float(label), 2.0]))
+    return learner
+
 
 #: Options that show what a learner does: exploration is seen, no option is at its neutral value.
 CASES: dict[str, LearnerFactory] = {
@@ -33,4 +45,5 @@ CASES: dict[str, LearnerFactory] = {
         seed=3,
     ),
     "forward-greedy": partial(create, "forward", exploration="greedy", gamma=0.2, n_waves=0),
+    "forward-described": described,
 }

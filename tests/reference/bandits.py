@@ -178,17 +178,32 @@ def wave_features(x: FloatArray, count: int, seed: int) -> list[float]:
 class SlowForward:
     """Regression of the raw click, each block's covariance inverted and solved for anew."""
 
-    def __init__(self, n_features: int, n_labels: int, block: int, n_waves: int, seed: int) -> None:
+    def __init__(
+        self,
+        n_features: int,
+        n_labels: int,
+        block: int,
+        n_waves: int,
+        seed: int,
+        described: Sequence[Sequence[float]] = (),
+    ) -> None:
         width = n_features + 1 + n_waves
         self.n_waves, self.seed = n_waves, seed
-        variances = [0.1] * width
-        variances[n_features] = 0.25
+        n_shared = len(described[0]) if described else 0
+        lengths = [math.sqrt(dot(f, f)) or 1.0 for f in described]
+        self.described = [
+            [value / length for value in f] for f, length in zip(described, lengths, strict=True)
+        ] or [[] for _ in range(n_labels)]
+        share = 0.5 if described else 1.0
+        variances = [0.1 * share] * width
+        variances[n_features] = 0.25 * share
         parts = [list(range(width))[i : i + block] for i in range(0, width, block)]
         self.parts = parts
         self.covariances = [
-            [np.diag([variances[i] for i in part]) for part in parts] for _ in range(n_labels)
+            [np.diag([variances[i] for i in part]) for part in parts]
+            for _ in range(n_labels + n_shared)
         ]
-        self.weights = np.zeros((n_labels, width))
+        self.weights = np.zeros((n_labels + n_shared, width))
         self.noises, self.counts = [0.25] * n_labels, [0] * n_labels
         self.rho_0, self.rho_1 = np.zeros(n_labels), np.zeros(n_labels)
 
@@ -198,8 +213,12 @@ class SlowForward:
         return np.array([*unit, 1.0, *wave_features(unit, self.n_waves, self.seed)])
 
     def relevance(self, x: FloatArray) -> list[float]:
-        """Return (w_k . z - rho_0k) / beta_k."""
-        clicks = self.weights @ self.inputs(x)
+        """Return (w_k . z + sum_j f_kj s_j . z - rho_0k) / beta_k."""
+        z, n_labels = self.inputs(x), len(self.counts)
+        clicks = [
+            sum(share * float(self.weights[row] @ z) for row, share in self.rows(label))
+            for label in range(n_labels)
+        ]
         return [
             float((click - low) / (1 - low - missed))
             for click, low, missed in zip(clicks, self.rho_0, self.rho_1, strict=True)
@@ -220,15 +239,26 @@ class SlowForward:
 
     def update(self, x: FloatArray, label: int, feedback: int) -> None:
         """Learn from one round."""
-        z = self.inputs(x)
-        error = feedback - float(self.weights[label] @ z)
+        z, rows = self.inputs(x), self.rows(label)
+        error = feedback - sum(share * float(self.weights[row] @ z) for row, share in rows)
         self.counts[label] += 1
         memory = min(self.counts[label] + 20, 500)
         self.noises[label] += (min(error**2, 1) - self.noises[label]) / memory
         noise = self.noises[label] = max(self.noises[label], 0.01)
-        covariances = self.covariances[label]
-        total = sum(float(z[p] @ c @ z[p]) for p, c in zip(self.parts, covariances, strict=True))
-        for i, part in enumerate(self.parts):
-            self.weights[label][part] += covariances[i] @ z[part] * error / (noise + total)
-            precision = np.linalg.inv(covariances[i]) + np.outer(z[part], z[part]) / noise
-            covariances[i] = np.linalg.inv(precision)
+        total = sum(
+            share**2 * float(z[p] @ c @ z[p])
+            for row, share in rows
+            for p, c in zip(self.parts, self.covariances[row], strict=True)
+        )
+        for row, share in rows:
+            covariances = self.covariances[row]
+            for i, part in enumerate(self.parts):
+                seen = share * z[part]
+                self.weights[row][part] += covariances[i] @ seen * error / (noise + total)
+                precision = np.linalg.inv(covariances[i]) + np.outer(seen, seen) / noise
+                covariances[i] = np.linalg.inv(precision)
+
+    def rows(self, label: int) -> list[tuple[int, float]]:
+        """Return the rows that have a part in a label's click rate, and how large a part."""
+        n_labels = len(self.counts)
+        return [(label, 1.0), *((n_labels + j, f) for j, f in enumerate(self.described[label]))]

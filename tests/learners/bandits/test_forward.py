@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learners import Forward, InputError, Outcome, ParameterError, StateError, draw
+from learners import (
+    Forward,
+    InputError,
+    Outcome,
+    ParameterError,
+    StateError,
+    UnsupportedError,
+    draw,
+)
 from learners.base import FloatArray
 from learners.checks import state_digest
 from tests.reference.bandits import SlowForward, argmax
@@ -25,12 +33,17 @@ def taught(learner: Forward, seed: int, n_rounds: int = 30) -> Forward:
 
 
 @pytest.mark.parametrize("block", [1, 3, 12])
+@pytest.mark.parametrize("n_shared", [0, 2])
 @given(seed=SEEDS)
-def test_equals_slow_twin(block: int, seed: int) -> None:
+def test_equals_slow_twin(block: int, n_shared: int, seed: int) -> None:
     """The same relevance, choices and shares as with every covariance inverted anew."""
     rng = np.random.default_rng(seed)
-    fast = Forward(4, 3, block_size=block, n_waves=7, seed=5, gain=3.0)
-    slow = SlowForward(4, 3, block, 7, 5)
+    fast = Forward(4, 3, block_size=block, n_waves=7, seed=5, gain=3.0, n_label_features=n_shared)
+    # The last label is not described: it shares nothing.
+    described = np.vstack((rng.normal(size=(2, n_shared)), np.zeros(n_shared)))
+    for label in range(2 if n_shared else 0):
+        fast.describe_label(label, described[label])
+    slow = SlowForward(4, 3, block, 7, 5, described.tolist() if n_shared else ())
     slow.rho_0, slow.rho_1 = rng.uniform(0, 0.4, (2, 3))
     fast.set_label_rates(slow.rho_0, slow.rho_1, np.zeros(3), np.zeros(3))
     for x in rng.normal(size=(25, 4)):
@@ -197,12 +210,53 @@ def test_a_new_label_begins_as_the_others() -> None:
     np.testing.assert_allclose(learner.distribution(x).probabilities[2], share, rtol=1e-9)
 
 
+def test_a_described_label_begins_as_those_like_it() -> None:
+    """Never shown, it is believed to be clicked about as often as labels with its features."""
+    learner, rng = Forward(2, 3, n_waves=0, n_label_features=2), np.random.default_rng(3)
+    kinds = np.eye(2)
+    for label, kind in enumerate((0, 0, 1)):
+        learner.describe_label(label, kinds[kind])
+    x = np.array([1.0, 0.0])
+    for _ in range(400):
+        label = int(rng.integers(3))
+        learner.update(Outcome(x, label, label, 0.5, int(label < 2)))
+    clicked, ignored = learner.add_label(), learner.add_label()
+    learner.describe_label(clicked, 5 * kinds[0])
+    learner.describe_label(ignored, 5 * kinds[1])
+    relevance = learner.relevance(x)
+    assert abs(relevance[clicked] - relevance[0]) < 0.15
+    assert abs(relevance[ignored] - relevance[2]) < 0.3
+    assert relevance[clicked] - relevance[ignored] > 0.5
+
+
+def test_what_was_described_can_be_described_anew() -> None:
+    """Only its features change, and features of 0 share nothing."""
+    learner = taught(Forward(2, 2, n_waves=3, n_label_features=1), 5)
+    x = np.array([0.3, -1.0])
+    learner.describe_label(0, np.ones(1))
+    taught(learner, 6)
+    before = learner.relevance(x)
+    learner.describe_label(0, -np.ones(1))
+    after = learner.relevance(x)
+    assert after[0] != before[0]
+    assert after[1] == before[1]
+    learner.describe_label(0, np.zeros(1))
+    np.testing.assert_allclose(learner.relevance(x)[0], (before[0] + after[0]) / 2, rtol=1e-9)
+
+
+def test_without_features_there_is_nothing_to_describe() -> None:
+    """It says which option is missing."""
+    with pytest.raises(UnsupportedError, match="n_label_features is 0"):
+        Forward(2, 2).describe_label(0, np.ones(1))
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("rho_0", 1.0), ("rho_1", -0.1), ("exploration", "ucb"), ("gain", -1.0), ("gamma", 1.1),
         ("drift", -1e-9), ("block_size", -1), ("block_size", 1025), ("n_waves", -1),
-        ("n_waves", 65_537), ("seed", -1), ("seed", 0.5),
+        ("n_waves", 65_537), ("n_label_features", -1), ("n_label_features", 65), ("seed", -1),
+        ("seed", 0.5),
     ],
 )  # fmt: skip
 def test_bad_options_are_refused(name: str, value: object) -> None:
@@ -247,10 +301,12 @@ def test_bad_rates_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("label_rho_0", 1.5), ("noises", 0.0), ("counts", -1.0)]
+    ("name", "value"),
+    [("label_rho_0", 1.5), ("noises", 0.0), ("counts", -1.0), ("label_features", 1.5)],
 )
 def test_states_out_of_range_are_refused(name: str, value: float) -> None:
     """A rate of 1.5, a variance of 0 or a count below 0 in a state is named."""
-    state = Forward(2, 3).state()
+    state = Forward(2, 3, n_label_features=1).state()
+    shape = np.asarray(state[name]).shape
     with pytest.raises(StateError, match=name):
-        Forward.from_state({**state, name: np.full(3, value)})
+        Forward.from_state({**state, name: np.full(shape, value)})

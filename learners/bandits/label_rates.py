@@ -1,0 +1,125 @@
+"""The noise rates of each label, and how often a label is right behind how often it is clicked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from learners.base import FloatArray, State, StateValue, state_array
+from learners.errors import InputError, StateError, expected
+from learners.noise.rates import NoiseRates
+
+#: Least 1 - rho_0 - rho_1 that is divided by: a label whose clicks tell less than a twentieth
+#: would have its errors magnified more than twentyfold.
+LEAST_BETA = 0.05
+
+
+class LabelRates:
+    """rho_0 and rho_1 of each of K labels, the same for all until they are told apart.
+
+    Parameters
+    ----------
+    n_labels
+        K.
+    common
+        The rates that all labels begin with.
+    """
+
+    def __init__(self, n_labels: int, common: NoiseRates) -> None:
+        self.set_common(common, n_labels)
+
+    @property
+    def each(self) -> tuple[FloatArray, FloatArray]:
+        """rho_0 and rho_1 of each label, each of shape (K,). Copies."""
+        return self._rho_0.copy(), self._rho_1.copy()
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """The means of rho_0 and of rho_1 over labels."""
+        n_labels = len(self._rho_0)
+        sums = np.add.reduce(self._rho_0), np.add.reduce(self._rho_1)
+        return float(sums[0]) / n_labels, float(sums[1]) / n_labels
+
+    @property
+    def mean_beta(self) -> float:
+        """The mean over labels of 1 - rho_0 - rho_1, as it is divided by."""
+        return self._mean_beta
+
+    def set_common(self, rates: NoiseRates, n_labels: int) -> None:
+        """Take the same rates for all labels."""
+        self._take(np.full(n_labels, rates.rho_0), np.full(n_labels, rates.rho_1))
+
+    def set_each(
+        self,
+        rho_0: FloatArray,
+        rho_1: FloatArray,
+        rho_0_error: FloatArray,
+        rho_1_error: FloatArray,
+    ) -> None:
+        """Take each label's rates, less what their standard errors explain.
+
+        Raises
+        ------
+        InputError
+            If an array is not float64 of shape (K,), a rate not in [0, 1), or an error below 0.
+        """
+        self._check("rho_0", rho_0, 1.0)
+        self._check("rho_1", rho_1, 1.0)
+        self._check("rho_0_error", rho_0_error, np.inf)
+        self._check("rho_1_error", rho_1_error, np.inf)
+        self._take(_shrunk(rho_0, rho_0_error), _shrunk(rho_1, rho_1_error))
+
+    def add(self) -> None:
+        """Add a label, which begins with the mean of the others' rates."""
+        rho_0, rho_1 = self.means
+        self._take(np.append(self._rho_0, rho_0), np.append(self._rho_1, rho_1))
+
+    def relevance(self, clicks: FloatArray) -> FloatArray:
+        """Return how often each label is right where it is clicked so often, (K,) or (n, K)."""
+        relevance: FloatArray = (clicks - self._rho_0) / self._beta
+        return relevance
+
+    def state(self) -> State:
+        """Return copies of both arrays."""
+        return {"label_rho_0": self._rho_0.copy(), "label_rho_1": self._rho_1.copy()}
+
+    def restore(self, state: Mapping[str, StateValue]) -> None:
+        """Take what `state` returned."""
+        names, shape = ("label_rho_0", "label_rho_1"), self._rho_0.shape
+        rho_0, rho_1 = (state_array(state, name, shape) for name in names)
+        try:
+            self._check("label_rho_0", rho_0, 1.0)
+            self._check("label_rho_1", rho_1, 1.0)
+        except InputError as error:
+            raise StateError(f"state: {error}") from error
+        self._take(rho_0, rho_1)
+
+    def _check(self, name: str, rates: FloatArray, below: float) -> None:
+        shape = self._rho_0.shape
+        shaped = (
+            isinstance(rates, np.ndarray) and rates.dtype == np.float64 and rates.shape == shape
+        )
+        # Written so that NaN, which compares as false, is refused.
+        if not shaped or not ((rates >= 0) & (rates < below)).all():
+            what = f"a float64 array ({shape[0]},) of numbers in [0, {below:g})"
+            raise InputError(expected(name, what, rates))
+
+    def _take(self, rho_0: FloatArray, rho_1: FloatArray) -> None:
+        self._rho_0, self._rho_1 = rho_0, rho_1
+        self._beta = np.maximum(1.0 - rho_0 - rho_1, LEAST_BETA)
+        self._mean_beta = float(np.add.reduce(self._beta)) / len(rho_0)
+
+
+def _shrunk(rates: FloatArray, errors: FloatArray) -> FloatArray:
+    """Return each rate moved towards their mean as far as its standard error can explain.
+
+    The estimate by moments of how much the true rates vary, and then Bayes' rule for each.
+    """
+    mean = np.add.reduce(rates) / len(rates)
+    squares = errors * errors
+    varied = np.add.reduce((rates - mean) ** 2 - squares) / len(rates)
+    real = max(float(varied), 0.0)
+    kept = np.where(squares > 0, real / np.maximum(real + squares, 1e-300), 1.0)
+    shrunk: FloatArray = mean + (rates - mean) * kept
+    return shrunk
