@@ -52,23 +52,27 @@ def _largest(sizes: Rows) -> float:
     return float(np.maximum.reduce(sizes, initial=0.0))
 
 
-def _products(rows: Rows, queries: Rows) -> Rows:
-    """Return the inner products of the queries (q, d) with all rows (n, d), (q, n), by BLAS."""
-    if len(queries) == 1:
+def _products(rows: Rows, queries: Rows, added: Rows | None = None) -> Rows:
+    """Return the inner products of the queries (q, d) with all rows (n, d), (q, n), by BLAS.
+
+    To those with each row `added` is added, (n,), where it is given.
+    """
+    if not 1 < len(queries) <= _FEW_QUERIES:
         # One matrix-vector product reads the rows as they lie.
-        alone: Rows = (rows @ queries[0])[np.newaxis]
-        return alone
-    if len(queries) > _FEW_QUERIES:
-        many: Rows = queries @ rows.T
-        return many
+        one = len(queries) == 1
+        whole: Rows = (rows @ queries[0])[np.newaxis] if one else queries @ rows.T
+        if added is not None:
+            whole += added
+        return whole
     # A matrix product repacks the rows, which costs more than multiplying them by a few queries;
     # products that are small enough are spared that.
     products = np.empty((len(queries), len(rows)), dtype=np.float32)
     columns = np.ascontiguousarray(queries.T)
-    step = 1 + _SMALL_PRODUCT // max(1, queries.size)
+    step = 1 + _SMALL_PRODUCT // queries.size
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
-        products[:, some] = (rows[some] @ columns).T
+        piece = (rows[some] @ columns).T
+        products[:, some] = piece if added is None else piece + added[some]
     return products
 
 
@@ -151,8 +155,7 @@ class Euclidean(Metric):
 
     def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> tuple[Rows, FloatArray]:
         """Expand |x - y|^2 = |x|^2 + |y|^2 - 2 x.y; the error is at most e (|x|^2 + |y|^2)."""
-        low = _products(rows, queries * np.float32(-2.0))
-        low += sizes
+        low = _products(rows, queries * np.float32(-2.0), sizes)
         own = self.sizes(queries)
         low += (own[:, np.newaxis] - _UNDERFLOW).astype(np.float32)
         return low, (own + _largest(sizes)) * (2.2 * self._error) + 2.0 * _UNDERFLOW

@@ -37,6 +37,8 @@ def to_rows(xs: FloatArray) -> Rows:
 
 #: Four units in the last place of float32, relative.
 _FOUR_UNITS = 2.0**-21
+#: Floats in a window from which on a pass over it costs more than keeping what it said.
+_WORTH_FORESEEING = 1 << 18
 #: The label of a list place that holds nobody.
 NO_LABEL = -1
 
@@ -180,8 +182,12 @@ class Window:
     def foreseeing(self, queries: Rows) -> Iterator[None]:
         """Pass over the window once for these queries (q, d), for each `propose` of one within.
 
-        Two queries share a pass at the price of one. The window may change meanwhile.
+        Two queries share a pass at the price of one. The window may change meanwhile. Over a
+        small window nothing is foreseen: the passes cost less than that.
         """
+        if self.extent * self.n_features < _WORTH_FORESEEING:
+            yield
+            return
         lines = {query.tobytes(): line for line, query in enumerate(queries)}
         self._foreseen = _Foreseen(lines, *self.propose(queries), self.next)
         try:
@@ -204,9 +210,12 @@ class Window:
 
     def _renewed(self, foreseen: _Foreseen, line: int, query: Rows) -> tuple[Rows, FloatArray]:
         """Return what was foreseen of a query (1, d), and the like of what has come since."""
-        low = np.empty((1, self.extent), dtype=np.float32)
-        low[0, : foreseen.low.shape[1]] = foreseen.low[line]
-        margin = foreseen.margin[line : line + 1]
+        # Whoever writes into these proposals rules slots out that are dead, or new.
+        low, margin = foreseen.low[line : line + 1], foreseen.margin[line : line + 1]
+        if self.extent > low.shape[1]:
+            low = np.concatenate(
+                (low, np.empty((1, self.extent - low.shape[1]), low.dtype)), axis=1
+            )
         new = self.slots_between(max(foreseen.next, self.first), self.next)
         if len(new):
             keys = self.keys(new, query[0])

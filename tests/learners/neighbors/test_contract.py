@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from learners import LEARNERS, Outcome, create
 from learners.checks import CHECKS, Check, LearnerFactory, state_digest
 from learners.errors import InputError, StateError
-from learners.neighbors import AutoRkNN, HwKNN, NeighborBandit, WindowLearner
+from learners.neighbors import AutoRkNN, HwKNN, NeighborBandit, WindowLearner, window
 from tests.learners.neighbors.contract import CASES
 
 
@@ -53,8 +53,12 @@ def test_a_batch_of_examples_equals_one_at_a_time(make: LearnerFactory) -> None:
 
 
 @pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
-def test_one_pass_learns_and_decides_as_two_do(make: LearnerFactory) -> None:
+@pytest.mark.parametrize("worth_foreseeing", [0, 1 << 18])
+def test_one_pass_learns_and_decides_as_two_do(
+    make: LearnerFactory, worth_foreseeing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`learn_and_decide` is `learn` and then `distribution`; a bad query leaves all as it was."""
+    monkeypatch.setattr(window, "_WORTH_FORESEEING", worth_foreseeing)
     two, one = make(3, 3), make(3, 3)
     if not isinstance(one, WindowLearner) or not isinstance(two, WindowLearner):
         return
