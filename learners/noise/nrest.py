@@ -170,7 +170,7 @@ class NREst:
             Shape (n,), int64, each 0 or 1.
         warm
             Networks of an earlier block with the same d, K and number of folds, to begin with: a
-            fifth less time where the right labels are found as then. Where that has changed the
+            third less time where the right labels are found as then. Where that has changed the
             estimate may be worse than one from the start. The blocks should share no rounds: one
             that was trained on then is not held out now.
         cancelled
