@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +21,11 @@ LIMIT_S = 60
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder() -> Iterator[Path]:
     """Return the only folder in which the demo can make temporary files."""
-    path = tmp_path / "t"
-    path.mkdir()
-    return path
+    # Not pytest's own: below it, a socket's path may become too long.
+    with tempfile.TemporaryDirectory(prefix="demo-") as path:
+        yield Path(path)
 
 
 @contextmanager
