@@ -62,9 +62,17 @@ def delete_model(model: str) -> Call[None]:
     return Call(method="DELETE", path=_path(model), parse=_nothing, gone_is_done=True)
 
 
-def change_labels(model: str, add: Sequence[str], retire: Sequence[str]) -> Call[Model]:
+def change_labels(
+    model: str,
+    add: Sequence[str],
+    retire: Sequence[str],
+    features: Mapping[str, Sequence[float]] | None = None,
+) -> Call[Model]:
     """POST /v1/models/{model}/labels."""
-    body = _encode({"add": list(add), "retire": list(retire)})
+    changes: dict[str, object] = {"add": list(add), "retire": list(retire)}
+    if features:
+        changes["features"] = {name: list(values) for name, values in features.items()}
+    body = _encode(changes)
     return Call(method="POST", path=_path(model, "labels"), body=body, parse=decoder_of(Model))
 
 

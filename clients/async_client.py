@@ -99,10 +99,15 @@ class AsyncClient(Base):
         await self._send(_wire.delete_model(model))
 
     async def change_labels(
-        self, model: str, *, add: Sequence[str] = (), retire: Sequence[str] = ()
+        self,
+        model: str,
+        *,
+        add: Sequence[str] = (),
+        retire: Sequence[str] = (),
+        features: Mapping[str, Sequence[float]] | None = None,
     ) -> Model:
         """Add labels (or restore retired ones) and retire others; what was learned stays."""
-        return await self._send(_wire.change_labels(model, add, retire))
+        return await self._send(_wire.change_labels(model, add, retire, features))
 
     async def set_rates(
         self,

@@ -133,10 +133,26 @@ class Client(Base):
         self._send(_wire.delete_model(model))
 
     def change_labels(
-        self, model: str, *, add: Sequence[str] = (), retire: Sequence[str] = ()
+        self,
+        model: str,
+        *,
+        add: Sequence[str] = (),
+        retire: Sequence[str] = (),
+        features: Mapping[str, Sequence[float]] | None = None,
     ) -> Model:
-        """Add labels (or restore retired ones) and retire others; what was learned stays."""
-        return self._send(_wire.change_labels(model, add, retire))
+        """Add labels (or restore retired ones) and retire others; what was learned stays.
+
+        Parameters
+        ----------
+        model
+            Its name.
+        add, retire
+            Names of labels.
+        features
+            What labels in `add` are like, new or not, where the learner has `n_label_features`:
+            so many numbers each. A new label begins as those with similar features.
+        """
+        return self._send(_wire.change_labels(model, add, retire, features))
 
     def set_rates(
         self,

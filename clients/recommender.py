@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -65,17 +65,29 @@ class Recommender(Generic[Item]):
         self._client = client
         self._model = model
 
-    def sync_catalogue(self, items: Iterable[Item]) -> None:
+    def sync_catalogue(
+        self, items: Iterable[Item], *, features: Mapping[Item, Sequence[float]] | None = None
+    ) -> None:
         """Make `items` the only ones that can be shown: add the new, retire the missing.
 
         What was learned of a retired item is kept and used when it comes back.
+
+        Parameters
+        ----------
+        items
+            The whole catalogue.
+        features
+            What items are like, where the model's learner has `n_label_features`: so many numbers
+            for each, an embedding, say. A new item then begins as those that are like it.
         """
         wanted = by_label(items)
+        described = {str(item): values for item, values in (features or {}).items()}
         present = set(self._client.get_model(self._model).active_labels)
-        add = [label for label in wanted if label not in present]
+        # What is added that is there already, and described as it was, changes nothing.
+        add = [label for label in wanted if label not in present or label in described]
         retire = sorted(present - wanted.keys())
         if add or retire:
-            self._client.change_labels(self._model, add=add, retire=retire)
+            self._client.change_labels(self._model, add=add, retire=retire, features=described)
 
     def recommend(
         self, user_features: Features, items: Sequence[Item], *, request_id: str | None = None

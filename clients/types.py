@@ -94,6 +94,9 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         Whether they are, too, when the share of clicks on the greedy label has changed.
     challengers
         Up to four learners that learn from the same log without deciding.
+    label_features
+        What labels are like, by name, where the learner has `n_label_features`: so many numbers
+        for each. Similar labels learn from each other's clicks.
 
     Examples
     --------
@@ -118,6 +121,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     estimate_every: int | UnsetType = UNSET
     estimate_on_drift: bool | UnsetType = UNSET
     challengers: tuple[Challenger, ...] | UnsetType = UNSET
+    label_features: Mapping[str, Sequence[float]] | UnsetType = UNSET
 
 
 class Label(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from service.challengers import (
     learners_text,
     parse_learners,
 )
-from service.errors import Invalid
+from service.errors import Invalid, shorten
 from service.events import ChallengerChange, Rates
 from service.sizes import check_together, make_learner
 from service.spec import MAX_CHALLENGERS, LearnerSpec, ModelSpec, NamedLearner
@@ -48,9 +48,15 @@ class Contest:
         self.deciding_since = 0
         #: Noise rates as last set; None if never.
         self.rates: Rates | None = None
+        #: What labels are like, by code, as last said; for reading.
+        self.label_features: dict[int, list[float]] = {}
         self._challengers: list[Challenger] = []
         for i, each in enumerate(spec.challengers):
             self._challengers.append(self.new_challenger(each, f"challengers[{i}]."))
+        self.check_label_features(spec.label_features, "label_features")
+        for code, name in enumerate(spec.labels):
+            if name in spec.label_features:
+                self.describe_label(code, spec.label_features[name])
 
     @property
     def challengers(self) -> Sequence[Challenger]:
@@ -85,7 +91,28 @@ class Contest:
             learner.retire_label(code)
         if self.rates is not None and learner.takes_rates:
             give_rates(learner, self.rates)
+        self._describe_labels_to(learner, at)
         return Challenger(named, learner)
+
+    def _describe_labels_to(self, learner: Learner, where: str) -> None:
+        wanted = learner.n_label_features
+        for code, features in self.label_features.items() if wanted else ():
+            if len(features) != wanted:
+                what = f"{len(features)}, as many as the model's labels have"
+                raise Invalid.of(f"{where}.n_label_features", what, wanted)
+            learner.describe_label(code, np.array(features))
+
+    def check_label_features(self, features: Mapping[str, Sequence[float]], where: str) -> None:
+        """Raise Invalid, at the place `where`, unless the learners that use features take these."""
+        wanted = {each.n_label_features for each in self.learners} - {0}
+        if features and not wanted:
+            what = "a learner that uses features of labels (n_label_features)"
+            raise Invalid.of("learner", f"{what}, for {where}", self.learner.kind)
+        for name, values in features.items():
+            if wanted != {len(values)}:
+                counts = " and ".join(str(count) for count in sorted(wanted))
+                what = f"{counts} numbers, as the learner's n_label_features says"
+                raise Invalid.of(f"{where}.{shorten(name)}", what, f"{len(values)}")
 
     # -- events ---------------------------------------------------------------------------
     def tell_challengers(self, outcome: Outcome, uniform: float, seq: int) -> int:
@@ -135,6 +162,13 @@ class Contest:
         for learner in self.learners:
             learner.retire_label(code)
 
+    def describe_label(self, code: int, features: list[float]) -> None:
+        """Tell every learner that uses it what a label is like."""
+        for learner in self.learners:
+            if learner.n_label_features:
+                learner.describe_label(code, np.array(features))
+        self.label_features[code] = features
+
     def change(self, change: ChallengerChange, seq: int) -> None:
         """Add, drop or promote a challenger by event `seq`."""
         if change.change == "add":
@@ -161,6 +195,8 @@ class Contest:
         state: State = {f"learner.{name}": v for name, v in self.learner.state().items()}
         if self.rates is not None:
             state["rates"] = msgspec.json.encode(self.rates).decode()
+        if self.label_features:
+            state["label_features"] = msgspec.json.encode(self.label_features).decode()
         if self.deciding_since:
             state["deciding_since"] = self.deciding_since
         if self.named != self._spec.learners:
@@ -184,6 +220,10 @@ class Contest:
         ]
         rates = state.get("rates")
         self.rates = None if rates is None else msgspec.json.decode(str(rates), type=Rates)
+        described = str(state.get("label_features", "{}"))
+        self.label_features = msgspec.json.decode(described, type=dict[int, list[float]])
+        if any(not 0 <= code < n_labels for code in self.label_features):
+            raise ValueError("it describes labels that it does not have")
         self.deciding_since = int(state.get("deciding_since", 0))
         self.learner, self.deciding, self._challengers = learner, deciding, challengers
 

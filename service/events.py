@@ -72,11 +72,12 @@ class Example(NamedTuple):
     x: Row
 
 
-class LabelChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Labels that come (or come back), then labels that go."""
+class LabelChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Labels that come (or come back), then labels that go, then what some are like."""
 
     add: list[str]
     retire: list[str]
+    features: dict[str, list[float]] = {}
 
 
 class RatesByLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -242,6 +242,9 @@ class Fold:
         for name in change.retire:
             if name in self.codes:
                 self.contest.retire_label(self.codes[name])
+        for name, features in change.features.items():
+            if name in self.codes:
+                self.contest.describe_label(self.codes[name], features)
 
     def _compare_anew(self) -> None:
         """Let no clicks from before be compared with those that come."""

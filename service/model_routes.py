@@ -14,7 +14,8 @@ from service.codec import state_digest, state_to_npz
 from service.edge import JSON, NDJSON, check_request_type
 from service.errors import Invalid, NotFound
 from service.host import Host
-from service.models import LabelsIn, ModelOut, Models, ModelsOut, RatesIn, SeqOut
+from service.model_wire import LabelsIn, ModelOut, ModelsOut, RatesIn, SeqOut
+from service.models import Models
 from service.replica import Replica
 from service.route_docs import create_errors, errors, file_answer, read_errors, write_errors
 from service.spec import ModelSpec, NamedLearner, is_model_name

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
-from pydantic import BaseModel, Field
 
 from learners import LEARNERS, Learner, LearnersError, NoiseRates
 from service.auth import Caller
@@ -18,104 +17,24 @@ from service.events import ChallengerChange, Kind, LabelChange, Rates, RatesByLa
 from service.fold import Fold
 from service.host import Host
 from service.ids import NonceSource
+from service.model_wire import (
+    Counters,
+    LabelOut,
+    LabelRatesIn,
+    LabelsIn,
+    ModelOut,
+    ModelsOut,
+    RatesIn,
+    SeqOut,
+)
 from service.replica import Replica
 from service.sizes import check_size, check_together
 from service.snapshots import newest_snapshot_seq
-from service.spec import (
-    MAX_LABELS,
-    Features,
-    LearnerSpec,
-    ModelSpec,
-    Name,
-    NamedLearner,
-    Strict,
-)
+from service.spec import MAX_LABELS, LearnerSpec, ModelSpec, NamedLearner
 from service.store import Meta
 
 #: Two admins changing labels at once: the second one looks again, this often at most.
 TRIES = 5
-
-
-class LabelOut(BaseModel):
-    """A label, and whether it may be chosen."""
-
-    name: str
-    active: bool
-
-
-class Counters(BaseModel):
-    """What happened to the model's decisions so far."""
-
-    decisions: int
-    pending: int
-    feedback: int
-    clicks: int
-    expired: int
-    late: int
-    duplicates: int
-    conflicts: int
-    learned: int
-
-
-class ModelOut(BaseModel):
-    """A model: its spec, and where it stands."""
-
-    name: str
-    learner: LearnerSpec = Field(description="The learner that decides.")
-    deciding: str = Field(description="Its name; `original` for the one the model was made with.")
-    challengers: list[NamedLearner] = Field(description="Those who learn without deciding.")
-    labels: list[LabelOut]
-    features: Features
-    scaling: Literal["none", "unit", "standard"]
-    window_s: float
-    on_expiry: Literal["ignore", "no_click"]
-    max_pending: int
-    seed: int
-    log_keep: int
-    estimate_every: int | None
-    estimate_on_drift: bool
-    seq: int = Field(description="Events in the model's log.")
-    chain: str = Field(description="Hash chain over these events.")
-    counters: Counters
-    snapshot_seq: int
-    created_at_ms: int
-
-
-class ModelsOut(BaseModel):
-    """All models of the tenant."""
-
-    models: list[ModelOut]
-
-
-class LabelsIn(Strict):
-    """Labels that come (or come back), and labels that go."""
-
-    add: Annotated[list[Name], Field(default_factory=list, max_length=MAX_LABELS)]
-    retire: Annotated[list[Name], Field(default_factory=list, max_length=MAX_LABELS)]
-
-
-class LabelRatesIn(Strict):
-    """Noise rates of one label."""
-
-    rho_0: float = Field(ge=0, lt=1, description="P(click | the label was wrong).")
-    rho_1: float = Field(ge=0, lt=1, description="P(no click | the label was right).")
-
-
-class RatesIn(LabelRatesIn):
-    """Noise rates that hold from now on, instead of all that were set or estimated before."""
-
-    by_label: dict[Name, LabelRatesIn] = Field(
-        {},
-        max_length=MAX_LABELS,
-        description="Labels with rates of their own, by name, taken as exact; every other label "
-        "has the common ones. For learners that use each label's rates.",
-    )
-
-
-class SeqOut(BaseModel):
-    """The seq of the event that a change became."""
-
-    seq: int
 
 
 class Models:
@@ -237,13 +156,17 @@ class Models:
             if label not in after:
                 raise Invalid.of(f"retire[{i}]", "a label of the model", label)
             after[label] = False
-        if after == before:
-            return True
+        for label in change.features:
+            if label not in change.add:
+                raise Invalid.of(f"features.{shorten(label)}", "a label that is in add", label)
         await replica.catch_up()
+        features = _new_features(replica.fold, change.features)
+        if after == before and not features:
+            return True
         _check_labels(replica.fold.contest.learners, before, after)
         come = [label for label in after if after[label] and not before.get(label, False)]
         go = [label for label in after if not after[label] and before.get(label, True)]
-        record = msgspec.json.encode(LabelChange(come, go))
+        record = msgspec.json.encode(LabelChange(come, go, features))
         text = msgspec.json.encode(list(after.items())).decode()
         seq = await self._store.append(
             replica.address, Kind.LABELS, self._nonces.next(), record, ("labels", meta.labels, text)
@@ -366,6 +289,17 @@ def _check_estimates(spec: ModelSpec) -> None:
     if by_itself and spec.log_keep < spec.estimate_block:
         what = f"at least the {spec.estimate_block} rounds that an estimate uses (estimate_every)"
         raise Invalid.of("log_keep", what, spec.log_keep)
+
+
+def _new_features(fold: Fold, features: Mapping[str, list[float]]) -> dict[str, list[float]]:
+    """Return what is said of labels and was not so before; refuse what the fold would."""
+    fold.contest.check_label_features(features, "features")
+    known = fold.contest.label_features
+    return {
+        name: values
+        for name, values in features.items()
+        if name not in fold.codes or known.get(fold.codes[name]) != values
+    }
 
 
 def _check_labels(

@@ -12,6 +12,7 @@ from pydantic import (
     Field,
     JsonValue,
     StringConstraints,
+    ValidationInfo,
     field_validator,
 )
 
@@ -46,6 +47,8 @@ ESTIMATE_AFTER = {"rcine": DEFAULT_ESTIMATE, "forward": 10_000}
 DEFAULT_KIND = "forward"
 #: Options of a learner are a handful of plain values.
 MAX_OPTIONS = 32
+#: Features of a label: each makes a round dearer by an update of as many weights as a label has.
+MAX_LABEL_FEATURES = 32
 #: Learners that learn from one model's log without deciding: each makes a round dearer by a
 #: decision and an update.
 MAX_CHALLENGERS = 4
@@ -58,6 +61,11 @@ Name: TypeAlias = Annotated[
     str, StringConstraints(min_length=1, max_length=NAME_CHARS, pattern=r"^[^\x00-\x1f\x7f]+$")
 ]
 
+#: Largest size of a feature, as learners take it.
+FeatureValue: TypeAlias = Annotated[float, Field(ge=-1e6, le=1e6)]
+LabelFeatures: TypeAlias = Annotated[
+    list[FeatureValue], Field(min_length=1, max_length=MAX_LABEL_FEATURES)
+]
 Never: TypeAlias = Annotated[int, Field(ge=0, le=0)]
 Interval: TypeAlias = Annotated[int, Field(ge=MIN_ESTIMATE, le=MAX_ESTIMATE)]
 
@@ -163,6 +171,13 @@ class ModelSpec(Strict):
         description="The labels to choose from, distinct.",
         json_schema_extra=DISTINCT,
     )
+    label_features: dict[Name, LabelFeatures] = Field(
+        {},
+        max_length=MAX_LABELS,
+        description="What labels are like, by name, for learners with n_label_features, which is "
+        "how many numbers each has: similar labels learn from each other's clicks. A label that "
+        "is left out shares nothing.",
+    )
     features: Features = Field(description="What an instance looks like.")
     scaling: Literal["none", "unit", "standard"] = Field(
         "none",
@@ -217,6 +232,17 @@ class ModelSpec(Strict):
     @classmethod
     def _distinct(cls, labels: list[str]) -> list[str]:
         return distinct("labels", labels)
+
+    @field_validator("label_features")
+    @classmethod
+    def _of_labels(
+        cls, features: dict[str, list[float]], info: ValidationInfo
+    ) -> dict[str, list[float]]:
+        # Labels that were refused are not there.
+        for name in features if "labels" in info.data else ():
+            if name not in info.data["labels"]:
+                raise ValueError(f"features of labels; {name!r} is none of them")
+        return features
 
     @property
     def learners(self) -> list[NamedLearner]:

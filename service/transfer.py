@@ -52,7 +52,7 @@ Value = TypeVar("Value")
 IMPORT_ENTRIES = 250
 #: Longest first line of an import; a snapshot of the largest model takes 43 MiB.
 MAX_HEADER_BYTES = 64 * 1024 * 1024
-#: Longest other line: an event that changes 1024 labels of 128 characters.
+#: Longest other line: an event that changes 1024 labels of 128 characters and 32 features.
 MAX_EVENT_BYTES = 2 * 1024 * 1024
 #: Longest parts of the first line: a spec as `POST /v1/models` takes it by default, and so on.
 HEADER_BYTES = {"spec": 262_144, "labels": MAX_EVENT_BYTES, "counters": 4096}
@@ -109,6 +109,7 @@ class Line(Struct, forbid_unknown_fields=True, omit_defaults=True):
     x: list[float] | None = None
     add: list[str] | None = None
     retire: list[str] | None = None
+    features: dict[str, list[float]] | None = None
     rho_0: float | None = None
     rho_1: float | None = None
     by_label: RatesByLabel | None = None
@@ -172,6 +173,7 @@ def _line(entry: Entry, labels: Sequence[str]) -> bytes:
         line.label, line.x = labels[payload.label], payload.x.tolist()
     elif isinstance(payload, LabelChange):
         line.add, line.retire = payload.add, payload.retire
+        line.features = payload.features or None
     elif isinstance(payload, ChallengerChange):
         line.challenger = payload
     else:
@@ -309,7 +311,7 @@ def _event(line: Line, labels: Sequence[str], size: int) -> Event:
 
 def _payload(kind: Kind, line: Line, labels: Sequence[str], size: int) -> Payload:
     if kind is Kind.LABELS:
-        return LabelChange(line.add or [], line.retire or [])
+        return LabelChange(line.add or [], line.retire or [], line.features or {})
     if kind is Kind.RATES:
         return Rates(_given(line.rho_0), _given(line.rho_1), line.by_label)
     if kind is Kind.CHALLENGER:

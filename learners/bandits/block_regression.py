@@ -74,6 +74,8 @@ class BlockRegression:
         Variance that every weight of a row gains with each of its examples.
     prior
         What the first variances are multiplied by.
+    beside
+        Rows of another regression of this shape that count towards the bound.
 
     Raises
     ------
@@ -90,11 +92,13 @@ class BlockRegression:
         block: int,
         drift: float,
         prior: float = 1.0,
+        beside: int = 0,
     ) -> None:
         self.block = min(block, width)
         self.n_blocks = -(-width // self.block)
         self.padded = self.n_blocks * self.block
         self._drift = drift
+        self._beside = beside
         first = np.full(self.padded, PRIOR_VARIANCE * prior)
         first[constant] = CONSTANT_VARIANCE * prior
         self._first = first.reshape(self.n_blocks, self.block)
@@ -222,7 +226,7 @@ class BlockRegression:
         return covariance
 
     def _check_size(self, n_rows: int) -> None:
-        entries = n_rows * self.padded * self.block
+        entries = (n_rows + self._beside) * self.padded * self.block
         if entries > MAX_MATRIX_ENTRIES:
             what = f"at most {MAX_MATRIX_ENTRIES:,} entries; a smaller block_size takes fewer"
             raise ParameterError(expected("n_labels x features x block_size", what, entries))

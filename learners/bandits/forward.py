@@ -80,12 +80,12 @@ class Forward(Learner):
         clicks of all times count the same. With 1e-5, the last thousands count.
     block_size
         Inputs whose covariance is kept together, up to 1024, with
-        K (d + 1 + n_waves) block_size <= 4,000,000. 0, the default, takes 32, or the most that
-        leaves room for as many labels again.
+        (K + n_label_features) (d + 1 + n_waves) block_size <= 4,000,000. 0, the default, takes 32,
+        or the most that leaves room for as many labels again.
     n_waves
         Number of random features, 0 to 65,536; 255 by default. 0 is a linear learner.
     n_label_features
-        Number m of features of a label, 0 to 64; 0 by default. See `describe_label`.
+        Number m of features of a label, 0 to 32; 0 by default. See `describe_label`.
     seed
         Of the random features, an integer of at least 0; 0 by default.
 
@@ -155,13 +155,13 @@ class Forward(Learner):
             self._rates = LabelRates(self.n_labels, NoiseRates(rho_0, rho_1))
         except InputError as error:
             raise ParameterError(str(error)) from error
-        self._regression = self._new_regression(self.n_labels)
+        self._regression = self._new_regression(self.n_labels, n_shared)
         self._shared = None
         if n_shared:
-            self._shared = LabelFeatures(self.n_labels, self._new_regression(n_shared))
+            self._shared = LabelFeatures(self.n_labels, self._new_regression(n_shared, 0))
         self._waves = RandomFeatures(self.n_features, self.n_waves, seed=self.seed)
 
-    def _new_regression(self, n_rows: int) -> BlockRegression:
+    def _new_regression(self, n_rows: int, beside: int) -> BlockRegression:
         return BlockRegression(
             n_rows,
             self.n_features + 1 + self.n_waves,
@@ -169,6 +169,7 @@ class Forward(Learner):
             block=self.block_size,
             drift=self.drift,
             prior=SHARED_PRIOR if self.n_label_features else 1.0,
+            beside=beside,
         )
 
     # -- noise ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from learners.errors import InputError, StateError, expected
 from learners.validation import MAX_FEATURE
 
 #: Most features of a label: each one makes a round dearer by an update of a row.
-MAX_LABEL_FEATURES = 64
+MAX_LABEL_FEATURES = 32
 
 
 class LabelFeatures:

@@ -50,3 +50,28 @@ def test_the_catalogue_follows_the_shop(client: Client) -> None:
     assert client.get_model(spec.name).seq == seq
     shop.sync_catalogue([11, 13])
     assert client.get_model(spec.name).active_labels == ("11", "13")
+
+
+def test_new_items_come_with_what_they_are_like(client: Client) -> None:
+    """They are described as they come, and once: the same catalogue again changes nothing."""
+    learner = {"kind": "forward", "n_waves": 0, "n_label_features": 2}
+    features = {11: [1.0, 0.0], 12: [0.9, 0.1], 13: [0.0, 1.0]}
+    spec = fresh_spec(
+        labels=("11", "13"),
+        learner=learner,
+        label_features={"11": features[11], "13": features[13]},
+    )
+    client.create_model(spec)
+    shop = Recommender[int](client, spec.name)
+    x = [1.0, 0.0, 0.0]
+    for _ in range(60):
+        shown = shop.recommend(x, [11, 13])
+        report = shop.clicked if shown.item == 11 else shop.not_clicked
+        report(shown)
+    shop.sync_catalogue(features, features=features)
+    seq = client.get_model(spec.name).seq
+    shop.sync_catalogue(features, features=features)
+    assert client.get_model(spec.name).seq == seq
+    # Never shown, but like the one that is clicked.
+    new = [shop.recommend(x, [12, 13]).item for _ in range(20)]
+    assert new.count(12) > 10

@@ -255,7 +255,7 @@ def test_without_features_there_is_nothing_to_describe() -> None:
     [
         ("rho_0", 1.0), ("rho_1", -0.1), ("exploration", "ucb"), ("gain", -1.0), ("gamma", 1.1),
         ("drift", -1e-9), ("block_size", -1), ("block_size", 1025), ("n_waves", -1),
-        ("n_waves", 65_537), ("n_label_features", -1), ("n_label_features", 65), ("seed", -1),
+        ("n_waves", 65_537), ("n_label_features", -1), ("n_label_features", 33), ("seed", -1),
         ("seed", 0.5),
     ],
 )  # fmt: skip
