@@ -65,9 +65,10 @@ class NREst:
     (d-128-128-K) trained by cross-entropy on the feedback and on the shown label. Three folds:
     each network predicts the rounds that it did not see; their rates are fitted to those
     (`learners.noise.mixture`) after every epoch, for training as well as for stopping early, so
-    that they never come from what was learned by heart. The rule "mixture" fits the rates once
-    more to all held-out rounds, together with a temperature that undoes over-confidence; "authors"
-    and "per_label" are the rules of [1]_ (`learners.noise.reading`).
+    that they never come from what was learned by heart. In training no label's clicks are let to
+    tell much less than the others' (`learners.noise.nrest_network.telling`). The rule "mixture"
+    fits the rates once more to all held-out rounds, together with a temperature that undoes
+    over-confidence; "authors" and "per_label" are the rules of [1]_ (`learners.noise.reading`).
 
     Results are the same, bit for bit, for the same block, options and seed on one machine, unless
     a time limit ends the training.
