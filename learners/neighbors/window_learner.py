@@ -270,7 +270,7 @@ class WindowLearner(Learner):
         """Learn an example, then decide on an instance: both in one pass over the window.
 
         Use it where the two come together: it does what `learn` and then `distribution` do, bit
-        for bit, in less time where the window is large: about a tenth at 10,000 x 64.
+        for bit, in less time where the window is large: a sixth less at 50,000 x 64.
 
         Parameters
         ----------
