@@ -342,7 +342,8 @@ class Store:
             return await call
         except ResponseError as error:
             raise Unavailable(f"Redis refused: {error}") from error
-        except (RedisError, OSError, TimeoutError) as error:
+        except (RedisError, OSError, TimeoutError, RuntimeError) as error:
+            # A RuntimeError is what uvloop says of a connection that ended a moment ago.
             raise Unavailable(f"Redis does not answer: {type(error).__name__}") from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import uvloop
 
 from service.address import MIN_BUCKET_MS, Address
 from service.errors import LogBroken, Unavailable
@@ -322,3 +323,18 @@ async def test_the_secret_is_made_once(store_url: str) -> None:
         assert len(set(secrets)) == 1
         with pytest.raises(ValueError, match="32 bytes"):
             await store.secret(b"short")
+
+
+def test_a_connection_that_ended_a_moment_ago_is_no_fault(store_url: str) -> None:
+    """What uvloop says of it is answered as any lost connection, and the next call connects."""
+
+    async def lose() -> None:
+        async with opened(store_url) as store:
+            await store.list_keys()
+            for connection in raw_client(store).connection_pool._available_connections:
+                connection._writer.transport.abort()
+            with pytest.raises(Unavailable, match="does not answer"):
+                await store.list_keys()
+            await store.list_keys()
+
+    uvloop.run(lose())
