@@ -224,7 +224,7 @@ class Player(threading.Thread):
         return self._decided(model, answer, allowed)
 
     def _predict_batch(self) -> None:
-        model = self._rng.choice(("main", "brief", "noisy", "noisy", "rivals"))
+        model = self._rng.choice(("main", "brief", "noisy", "noisy", "noisy", "rivals"))
         instances = [self._instance(model) for _ in range(BATCH)]
         body = {"items": [item for item, _ in instances]}
         status, answer = self._client.call(f"/{model}/predict/batch", body)
