@@ -281,7 +281,11 @@ class Learner(ABC):
         self._active = np.append(self._active, True)
         return self.n_labels - 1
 
-    def describe_label(self, label: int, features: FloatArray) -> None:  # noqa: ARG002
+    def describe_label(
+        self,
+        label: int,  # noqa: ARG002 - the contract's
+        features: FloatArray,  # noqa: ARG002
+    ) -> None:
         """Say what a label is like, so that similar ones share what is learned."""
         raise UnsupportedError(f"{self.kind} does not use features of labels")
 

@@ -13,7 +13,7 @@ soba, confidit
     `SOBA` and `Confidit`: second order, diagonal or full.
 forward
     `Forward`: regression of the raw click, read through each label's noise; the default.
-block_regression, random_features, exploration
-    What it is made of: a block-diagonal Kalman filter a label, triangle waves, and inverse gap
-    weighting.
+block_regression, random_features, label_rates, label_features, exploration
+    What it is made of: a block-diagonal Kalman filter a label, triangle waves, each label's noise
+    rates, what similar labels share, and inverse gap weighting.
 """

@@ -8,12 +8,14 @@ import numpy as np
 
 from learners.bandits.block_regression import BlockRegression, Share
 from learners.bandits.linear import MIN_SQUARED_NORM
-from learners.base import FloatArray, State, StateValue, state_array, state_value
+from learners.base import FloatArray, State, StateValue, state_array
 from learners.errors import InputError, StateError, expected
 from learners.validation import MAX_FEATURE
 
 #: Most features of a label: each one makes a round dearer by an update of a row.
 MAX_LABEL_FEATURES = 32
+#: What the names of the rows' arrays in a state begin with.
+_PREFIX = "shared_"
 
 
 class LabelFeatures:
@@ -81,13 +83,9 @@ class LabelFeatures:
         ]
 
     def state(self) -> State:
-        """Return copies of all arrays; of the rows, what was learned."""
-        rows = self._rows.state()
-        return {
-            "label_features": self._each.copy(),
-            "shared_weights": rows["weights"],
-            "shared_covariances": rows["covariances"],
-        }
+        """Return copies of all arrays."""
+        rows = {f"{_PREFIX}{name}": value for name, value in self._rows.state().items()}
+        return {"label_features": self._each.copy(), **rows}
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
         """Take what `state` returned."""
@@ -95,11 +93,6 @@ class LabelFeatures:
         if not (np.abs(each) <= 1.0).all():
             what = "numbers of size at most 1"
             raise StateError(expected("state's label_features", what, np.abs(each).max()))
-        self._rows.restore(
-            {
-                **self._rows.state(),
-                "weights": state_array(state, "shared_weights", self._rows.weights.shape),
-                "covariances": state_value(state, "shared_covariances"),
-            }
-        )
+        rows = {n.removeprefix(_PREFIX): v for n, v in state.items() if n.startswith(_PREFIX)}
+        self._rows.restore(rows)
         self._each = each

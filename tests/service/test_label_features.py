@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from service.errors import Invalid
@@ -46,7 +47,7 @@ def test_every_worker_folds_to_the_same_bytes() -> None:
     features = [learner.state()["label_features"] for learner in first.contest.learners]
     assert len(features) == 2
     expected = [[0.0, -1.0], [0.0, 1.0], [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]
-    assert [each.tolist() for each in features] == [expected, expected]  # type: ignore[union-attr]
+    assert [np.asarray(each).tolist() for each in features] == [expected, expected]
     for entry in log:
         second.follow(entry)
         third = fold_of()
