@@ -138,17 +138,18 @@ class BlockRegression:
         With `shared`, the row's prediction and theirs were added; each of them learns, too, and
         h is the sum over all. The noise is the row's.
         """
-        shares = [Share(self, row, z), *shared]
-        views = [share.regression.view(share.row, share.z) for share in shares]
+        own = self.view(row, z)
+        views = [share.regression.view(share.row, share.z) for share in shared]
+        predicted, spread = own.value, float(np.add.reduce(own.spreads))
         # Not sum(): a sum of floats there is compensated on some versions and not on others.
-        predicted = spread = 0.0
         for view in views:
             predicted += view.value
             spread += float(np.add.reduce(view.spreads))
         error = target - predicted
         noise = self._hear_noise(row, error)
         step = error / (noise + spread)
-        for share, view in zip(shares, views, strict=True):
+        self.move(row, own, step, noise)
+        for share, view in zip(shared, views, strict=True):
             share.regression.move(share.row, view, step, noise)
 
     def view(self, row: int, z: FloatArray) -> View:
