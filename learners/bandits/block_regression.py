@@ -7,9 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from learners.bandits.linear import MAX_MATRIX_ENTRIES, product_space, row_sums
+from learners.bandits.linear import (
+    MAX_MATRIX_ENTRIES,
+    check_at_least,
+    check_covariances,
+    product_space,
+    row_sums,
+)
 from learners.base import FloatArray, State, StateValue, state_array
-from learners.errors import ParameterError, StateError, expected
+from learners.errors import ParameterError, expected
 
 #: Prior variance of a weight. Of those tried (1 to 1/100), the one that cost the fewest mistakes
 #: over clean and noisy clicks: with more, noise is learned; with less, learning begins late.
@@ -193,14 +199,14 @@ class BlockRegression:
         }
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
-        """Take what `state` returned."""
+        """Take what `state` returned; StateError unless examples can have led to it."""
         shape = self._noises.shape
         noises, counts = (state_array(state, name, shape) for name in ("noises", "counts"))
-        for name, values, least in (("noises", noises, LEAST_NOISE), ("counts", counts, 0.0)):
-            if values.min() < least:
-                raise StateError(expected(f"state's {name}", f"at least {least}", values.min()))
+        check_at_least("noises", noises, LEAST_NOISE)
+        check_at_least("counts", counts, 0.0)
         weights = state_array(state, "weights", self._weights.shape)
         covariances = state_array(state, "covariances", self._covariances.shape)
+        check_covariances("covariances", covariances, self._first)
         self._take(weights, covariances, noises, counts)
 
     def _hear_noise(self, row: int, error: float) -> float:

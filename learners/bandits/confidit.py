@@ -11,6 +11,8 @@ import numpy as np
 from learners.bandits.linear import (
     MIN_SQUARED_NORM,
     LinearLearner,
+    check_at_least,
+    check_covariances,
     check_matrix_size,
     product_space,
     row_sums,
@@ -164,6 +166,7 @@ class _Diagonal:
     """The diagonal of each A_i, shape (K, d)."""
 
     def __init__(self, n_labels: int, n_features: int, first: float) -> None:
+        self.first = first
         self._take(np.full((n_labels, n_features), first))
 
     def _take(self, diagonal: FloatArray) -> None:
@@ -193,7 +196,9 @@ class _Diagonal:
         return {"diagonal": self.diagonal.copy()}
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
-        self._take(state_array(state, "diagonal", self.diagonal.shape))
+        diagonal = state_array(state, "diagonal", self.diagonal.shape)
+        check_at_least("diagonal", diagonal, self.first)
+        self._take(diagonal)
 
 
 class _Full:
@@ -201,6 +206,7 @@ class _Full:
 
     def __init__(self, n_labels: int, n_features: int, first: float) -> None:
         check_matrix_size(n_labels * n_features**2, "n_labels n_features^2")
+        self.first = first
         self.inverses = np.zeros((n_labels, n_features, n_features))
         self.inverses[:, range(n_features), range(n_features)] = 1.0 / first
         self.products = product_space(n_features, n_features)
@@ -239,4 +245,6 @@ class _Full:
         return {"inverses": self.inverses.copy()}
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
-        self.inverses = state_array(state, "inverses", self.inverses.shape)
+        inverses = state_array(state, "inverses", self.inverses.shape)
+        check_covariances("inverses", inverses, np.array(1.0 / self.first))
+        self.inverses = inverses

@@ -15,7 +15,7 @@ from learners.base import (
     StateValue,
     state_array,
 )
-from learners.errors import ParameterError, expected
+from learners.errors import ParameterError, StateError, expected
 from learners.validation import check_instance, check_instances, check_number
 
 #: Least propensity that a weight 1 / propensity is computed from; smaller ones count as this.
@@ -30,6 +30,11 @@ MIN_SQUARED_NORM = 1e-12
 #: Most entries of a full second-order matrix: 32 MB in float64, and some 10 ms an update. Beyond
 #: it the diagonal form is the one that an online service can afford.
 MAX_MATRIX_ENTRIES = 4_000_000
+
+#: Most that an eigenvalue of a saved covariance may lie below 0, in shares of the first variance.
+#: Rounding leaves some 1e-14 of it after 100,000 examples, while the true ones are above 1e-6; and
+#: from an eigenvalue of -1e-11 it takes more than a billion examples until numbers overflow.
+COVARIANCE_ROUNDING = 1e-11
 
 #: Entries of a product that are worked on at once: 512 KiB, which stays in a core's L2 cache.
 #: (Measured at K = 256, d = 784: 150 us a decision, against 277 us in one go.) The sums are the
@@ -213,6 +218,45 @@ def check_matrix_size(n_entries: int, formula: str) -> None:
     if n_entries > MAX_MATRIX_ENTRIES:
         what = f"at most {MAX_MATRIX_ENTRIES:,} entries ({formula}); use matrix='diagonal'"
         raise ParameterError(expected("full matrix", what, n_entries))
+
+
+def check_at_least(name: str, values: FloatArray, least: float) -> None:
+    """Raise StateError if an array of a state has a number below `least`."""
+    if values.min() < least:
+        raise StateError(expected(f"state's {name}", f"at least {least:g}", float(values.min())))
+
+
+def check_covariances(name: str, covariances: FloatArray, first: FloatArray) -> None:
+    """Raise StateError unless examples can have made these covariances of the first ones.
+
+    They begin with variances and no correlations, and every example makes some direction surer:
+    so each stays symmetric and positive semi-definite, and no variance grows beyond its first.
+    With others the update turns an error into a larger one, and overflows within some ten rounds.
+    LAPACK may differ in the last bits from CPU to CPU, so what is allowed for rounding is far
+    from what honest covariances need: no CPU refuses them.
+
+    Parameters
+    ----------
+    name
+        What they are called in the state.
+    covariances
+        Shape (n, ..., B, B), finite.
+    first
+        The first variances, above 0, of a shape that fits (n, ..., B).
+    """
+    if not np.array_equal(covariances, covariances.swapaxes(-1, -2)):
+        raise StateError(f"state's {name}: expected symmetric matrices, got others")
+    variances = np.diagonal(covariances, axis1=-2, axis2=-1)
+    if not (variances <= first).all():
+        what = f"variances of at most the first ones ({float(np.max(first)):g} or less)"
+        raise StateError(expected(f"state's {name}", what, float(variances.max())))
+    allowed = np.eye(covariances.shape[-1]) * (COVARIANCE_ROUNDING * float(np.max(first)))
+    try:
+        for some in covariances:
+            np.linalg.cholesky(some + allowed)
+    except np.linalg.LinAlgError:
+        what = "covariances (no direction has a variance below 0)"
+        raise StateError(f"state's {name}: expected {what}, got other matrices") from None
 
 
 def _greedy_part(share: float, n_choosable: int) -> float:

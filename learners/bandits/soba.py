@@ -12,6 +12,7 @@ from learners.bandits.banditron import DEFAULT_GAMMA
 from learners.bandits.linear import (
     MIN_PROPENSITY,
     LinearLearner,
+    check_at_least,
     check_matrix_size,
     sum_product,
 )
@@ -163,6 +164,7 @@ class _Diagonal:
     """A and theta, one entry for each weight."""
 
     def __init__(self, n_labels: int, n_features: int, a: float) -> None:
+        self.least = a
         self.diagonal = np.full((n_labels, n_features), a)
         self.theta = np.zeros((n_labels, n_features))
 
@@ -193,6 +195,7 @@ class _Diagonal:
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
         self.diagonal = state_array(state, "diagonal", self.diagonal.shape)
+        check_at_least("diagonal", self.diagonal, self.least)
         self.theta = state_array(state, "theta", self.theta.shape)
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learners import Confidit, Outcome, ParameterError
+from learners import Confidit, Outcome, ParameterError, StateError
+from learners.base import FloatArray
 from learners.checks import state_digest
 from tests.learners.bandits.golden import ROUNDS, vector
 from tests.reference.bandits import SlowConfidit, argmax
@@ -121,3 +122,27 @@ def test_bad_options_refused(options: dict[str, object], name: str) -> None:
     with pytest.raises(ParameterError) as refused:
         Confidit(2, 2, **options)  # type: ignore[arg-type] # wrong types are what is tried
     assert str(refused.value).startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize(
+    ("matrix", "name", "wrong"),
+    [
+        ("diagonal", "diagonal", np.full((2, 2), 3.9)),
+        ("full", "inverses", np.full((2, 2, 2), -0.1)),
+        ("full", "inverses", np.array([[[0.2, 0.21], [0.21, 0.2]]] * 2)),
+        ("full", "inverses", np.array([[[0.3, 0.0], [0.0, 0.2]]] * 2)),
+    ],
+)
+def test_forged_matrices_are_refused(matrix: str, name: str, wrong: FloatArray) -> None:
+    """What no examples lead to is named: a bound would be the root of a negative number."""
+    state = Confidit(2, 2, matrix=matrix).state()
+    with pytest.raises(StateError, match=f"state's {name}"):
+        Confidit.from_state({**state, name: wrong})
+
+
+def test_an_old_full_matrix_is_restored() -> None:
+    """Protects recovery: the rounding of 100,000 examples that look alike is no forgery."""
+    learner, rng = Confidit(4, 1, matrix="full", alpha=0.0), np.random.default_rng(3)
+    for x in 1.0 + rng.normal(size=(100_000, 4)) * 1e-6:
+        learner.update(Outcome(x, 0, 0, 1.0, 1))
+    Confidit.from_state(learner.state())
