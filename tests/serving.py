@@ -59,11 +59,12 @@ class Service:
     def wait_until_ready(self) -> None:
         """Wait until every readiness check holds."""
         end_s = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < end_s:
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{self.url}/readyz", timeout=2).status_code == 200:
-                    return
-            time.sleep(0.02)
+        with httpx.Client(base_url=self.url, timeout=2) as client:
+            while time.monotonic() < end_s:
+                with contextlib.suppress(httpx.TransportError):
+                    if client.get("/readyz").status_code == 200:
+                        return
+                time.sleep(0.02)
         raise RuntimeError(f"not ready: {self.log.read_text()[-2000:]}")
 
     def stop(self) -> None:
