@@ -14,7 +14,7 @@ from learners.errors import ParameterError, expected
 from learners.neighbors.lists import NeighborLists, Revision
 from learners.neighbors.metrics import Rows, Slots
 from learners.neighbors.search import queries_per_pass
-from learners.neighbors.window import Window
+from learners.neighbors.window import Window, check_rows
 from learners.validation import FloatArray
 
 _NOBODY: Slots = np.zeros(0, dtype=np.int32)
@@ -138,7 +138,8 @@ class NeighborGraph:
         Parameters
         ----------
         rows
-            Shape (m, d); m may be any number, but of more than the capacity only the last stay.
+            Shape (m, d), as `to_rows` makes them; m may be any number, but of more than the
+            capacity only the last stay.
         labels
             Shape (m,): codes, below `n_classes` in a graph by class.
         time_s
@@ -148,7 +149,13 @@ class NeighborGraph:
         -------
         Slots
             Where the inserted examples lie; of those that were pushed out again, nothing.
+
+        Raises
+        ------
+        InputError
+            If a row is not `sound`; then nothing is changed.
         """
+        check_rows(rows, self.window.n_features)
         if len(rows) and not len(self.window):
             return self._fill(rows, labels, time_s)
         step = min(self.window.capacity, queries_per_pass(self.window.capacity))

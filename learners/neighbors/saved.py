@@ -9,8 +9,8 @@ import numpy as np
 from learners.base import StateValue, state_value
 from learners.errors import StateError, expected
 from learners.neighbors.metrics import Rows
-from learners.neighbors.window import SMALLEST_FEATURE, Labels
-from learners.validation import MAX_FEATURE, is_integer
+from learners.neighbors.window import SOUND, Labels, sound
+from learners.validation import is_integer
 
 #: Largest seq in a state: so far from what int64 holds that no window's seqs go beyond that.
 MAX_SEQ = 1 << 62
@@ -30,12 +30,9 @@ def saved_rows(state: Mapping[str, StateValue], n_features: int) -> Rows:
     ):
         what = f"a float32 array (n, {n_features})"
         raise StateError(expected("state's rows", what, _shape(rows)))
-    sizes = np.abs(rows)
-    # Written so that NaN, which compares as false, is among the bad.
-    good = (sizes <= MAX_FEATURE) & ((sizes >= SMALLEST_FEATURE) | (sizes == 0))
+    good = sound(rows)
     if not good.all():
-        what = f"0 or sizes in [{SMALLEST_FEATURE:g}, {MAX_FEATURE:g}]"
-        raise StateError(expected("state's rows", what, float(rows[~good][0])))
+        raise StateError(expected("state's rows", SOUND, float(rows[~good][0])))
     return rows.astype(np.float32)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from learners.base import check_count
 from learners.errors import InputError, ParameterError, expected
 from learners.neighbors.metrics import Rows, Slots, make_metric
-from learners.validation import FloatArray, check_instances
+from learners.validation import MAX_FEATURE, FloatArray, check_instances
 
 Labels = NDArray[np.int32]
 Seqs = NDArray[np.int64]
@@ -34,6 +34,23 @@ def to_rows(xs: FloatArray) -> Rows:
     rows[np.abs(rows) < SMALLEST_FEATURE] = 0.0
     return rows
 
+
+def sound(rows: Rows) -> NDArray[np.bool_]:
+    """Return which features are as `to_rows` leaves them: the search's bounds hold for no others.
+
+    Examples
+    --------
+    >>> sound(np.array([[0, 0.5, 1e6], [1e-38, np.nan, 3e38]], np.float32)).tolist()
+    [[True, True, True], [False, False, False]]
+    """
+    sizes = np.abs(rows)
+    # Written so that NaN, which compares as false, is among the bad.
+    good: NDArray[np.bool_] = (sizes <= MAX_FEATURE) & ((sizes >= SMALLEST_FEATURE) | (sizes == 0))
+    return good
+
+
+#: What `sound` features are, in the words of an error.
+SOUND = f"0 or a size in [{SMALLEST_FEATURE:g}, {MAX_FEATURE:g}]"
 
 #: Four units in the last place of float32, relative.
 _FOUR_UNITS = 2.0**-21
@@ -161,7 +178,14 @@ class Window:
         return slots
 
     def push(self, rows: Rows, labels: NDArray[np.integer]) -> None:
-        """Append examples after evicting what is in their way; the last ones stay."""
+        """Append examples after evicting what is in their way; the last ones stay.
+
+        Raises
+        ------
+        InputError
+            If a row is not `sound`; then nothing is changed.
+        """
+        check_rows(rows, self.n_features)
         skipped = max(0, len(rows) - self.capacity)
         self.make_room(len(rows) - skipped)
         if skipped:
@@ -243,6 +267,17 @@ def wrapped(first: int, count: int, capacity: int) -> int:
     2
     """
     return max(0, first % capacity + count - capacity)
+
+
+def check_rows(rows: Rows, n_features: int) -> None:
+    """Raise InputError unless these are `sound` float32 rows of shape (n, n_features)."""
+    if not (rows.dtype == np.float32 and rows.ndim == 2 and rows.shape[1] == n_features):
+        what = f"a float32 array (n, {n_features})"
+        raise InputError(expected("rows", what, f"{rows.dtype} {rows.shape}"))
+    good = sound(rows)
+    if not good.all():
+        row, feature = np.argwhere(~good)[0].tolist()
+        raise InputError(expected(f"rows[{row}, {feature}]", SOUND, float(rows[row, feature])))
 
 
 def check_examples(

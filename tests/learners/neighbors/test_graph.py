@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.errors import ParameterError
+from learners.errors import InputError, ParameterError
 from learners.neighbors import window
 from learners.neighbors.counts import NeighborhoodLabels, Occurrences
 from learners.neighbors.graph import NeighborGraph
@@ -244,3 +244,24 @@ def test_what_would_take_all_memory_is_refused() -> None:
         Window(10**12, 1000)
     with pytest.raises(ParameterError, match="k: expected lists"):
         NeighborGraph(Window(1000, 2), 10**9)
+
+
+@pytest.mark.parametrize("metric", METRIC_NAMES)
+@pytest.mark.parametrize("value", [3e38, 1.01e6, -np.inf, np.nan, 1e-38])
+def test_rows_that_the_search_cannot_bound_are_refused(metric: str, value: float) -> None:
+    """A feature whose products float32 cannot hold is named, and nothing is taken in."""
+    fed = Window(3, 2, metric)
+    graph = NeighborGraph(Window(3, 2, metric), 1)
+    rows = np.array([[1.0, 0.0], [0.5, value]], np.float32)
+    for take in (fed.push, graph.insert):
+        with pytest.raises(InputError, match=r"rows\[1, 1\]: expected 0 or a size in"):
+            take(rows, np.zeros(2, np.int32))
+    assert len(fed) == len(graph) == 0
+
+
+def test_rows_of_another_shape_or_type_are_refused() -> None:
+    """Float64 rows, or rows of another length, are named instead of being rounded or broadcast."""
+    graph = NeighborGraph(Window(3, 2), 1)
+    for rows in (np.zeros((1, 2)), np.zeros((1, 1), np.float32), np.zeros(2, np.float32)):
+        with pytest.raises(InputError, match=r"rows: expected a float32 array \(n, 2\)"):
+            graph.insert(rows, np.zeros(1, np.int32))
