@@ -35,7 +35,7 @@ def to_rows(xs: FloatArray) -> Rows:
     return rows
 
 
-def sound(rows: Rows) -> NDArray[np.bool_]:
+def sound(rows: NDArray[np.generic]) -> NDArray[np.bool_]:
     """Return which features are as `to_rows` leaves them: the search's bounds hold for no others.
 
     Examples

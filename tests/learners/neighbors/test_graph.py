@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -262,6 +264,7 @@ def test_rows_that_the_search_cannot_bound_are_refused(metric: str, value: float
 def test_rows_of_another_shape_or_type_are_refused() -> None:
     """Float64 rows, or rows of another length, are named instead of being rounded or broadcast."""
     graph = NeighborGraph(Window(3, 2), 1)
-    for rows in (np.zeros((1, 2)), np.zeros((1, 1), np.float32), np.zeros(2, np.float32)):
+    wrong: list[Any] = [np.zeros((1, 2)), np.zeros((1, 1), np.float32), np.zeros(2, np.float32)]
+    for rows in wrong:
         with pytest.raises(InputError, match=r"rows: expected a float32 array \(n, 2\)"):
             graph.insert(rows, np.zeros(1, np.int32))
