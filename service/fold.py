@@ -20,12 +20,12 @@ from learners import (
     draw,
     draw_each,
 )
-from learners.base import FloatArray, State
+from learners.base import MAX_STATE, FloatArray, State
 from learners.neighbors import WindowLearner
 from learners.noise import ClickDrift
 from service.codec import CodecError, decode_state, encode_state
 from service.contest import Contest, part_of
-from service.errors import Invalid, LogBroken
+from service.errors import Invalid, LogBroken, Unavailable
 from service.events import (
     ChallengerChange,
     Decision,
@@ -126,6 +126,9 @@ class Fold:
             asked = b"" if allowed is None else repr(sorted(set(allowed))).encode()
             fingerprint = fingerprint_of(x.tobytes(), asked)
         propensity = float(distribution.probabilities[label])
+        if not propensity > 0.0:
+            # No honest log leads here. Recorded, it would be an event that no learner takes.
+            raise Unavailable(f"the model cannot decide: it gives a probability of {propensity}")
         return Decision(label, distribution.greedy, propensity, self.seq, fingerprint, x)
 
     def allowed_codes(self, names: Sequence[str], where: str = "allowed") -> list[int]:
@@ -286,6 +289,19 @@ class Fold:
         self.seq, self.chain = seq, chain
 
 
+def check_sound(state: State) -> None:
+    """Raise ValueError if a state holds a number that no honest log leads to.
+
+    What is not sound is not restored, hence never stored: it would take the place of the last
+    snapshot that can be.
+    """
+    for name, value in state.items():
+        number = value.dtype.kind == "f" if isinstance(value, np.ndarray) else type(value) is float
+        # Written so that NaN, which compares as false, is found; the largest of some is NaN, too.
+        if number and not float(np.max(np.abs(value), initial=0.0)) <= MAX_STATE:
+            raise ValueError(f"there is NaN, infinity or a number beyond {MAX_STATE:g} in {name}")
+
+
 def _check_restorable(state: State, labels: list[str]) -> None:
     """Raise ValueError for what would be costly to find out, or would not be found at all."""
     if len(set(labels)) != len(labels) or not 0 < len(labels) <= MAX_LABELS:
@@ -293,9 +309,7 @@ def _check_restorable(state: State, labels: list[str]) -> None:
     rejected = state["rejected"]
     if type(rejected) is not int or rejected < 0:
         raise ValueError("its count of refused events is none")
-    for name, value in state.items():
-        if isinstance(value, np.ndarray) and np.isnan(value).any():
-            raise ValueError(f"there is a NaN in {name}")
+    check_sound(state)
 
 
 def _check_next(entry: Entry, seq: int, chain: str) -> None:

@@ -67,11 +67,15 @@ class Host:
     async def use(self, key: str, action: Callable[[Replica], Awaitable[Result]]) -> Result:
         """Run `action` on a fresh replica of the model; once more if it was made anew."""
         replica = await self.replica(key)
+        begin_s = time.monotonic()
         try:
             return await action(replica)
         except ModelGone:
             self.drop(key)
             return await action(await self.replica(key))
+        except Unusable as error:
+            self._give_up(key, begin_s, error)
+            raise
 
     async def replica(self, key: str) -> Replica:
         """Return this worker's replica of the model, loaded and fresh."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -15,10 +16,12 @@ from service.commit import GroupCommit
 from service.errors import Conflict, LogBroken, NotFound, Unavailable
 from service.events import Decision, Entry, Example, pack_decision, pack_example, unpack_decision
 from service.features import Row, Rows
-from service.fold import Fold
+from service.fold import Fold, check_sound
 from service.ids import DecisionId, IdSigner, NonceSource, nonce_of_request
 from service.snapshots import Snapshot, load_snapshots, newest_snapshot_seq, store_snapshot
 from service.store import Meta, Recorded, Store, Verdict
+
+log = logging.getLogger("misclick.replica")
 
 #: Deciding or folding for longer than this lets the others have their turn first. A linear
 #: learner does thousands of events in it, a wide window of neighbours a few.
@@ -40,7 +43,7 @@ class LogTrimmed(LogBroken):
 
 
 class Unusable(Unavailable):
-    """The log continues neither the fold nor a snapshot: the model fails closed."""
+    """The log continues no snapshot, or leads to a state that is none: the model fails closed."""
 
 
 class Ask(NamedTuple):
@@ -309,6 +312,8 @@ class Replica:
                         # Rebuilding a graph of neighbours takes a second or two.
                         await asyncio.to_thread(_restore, fold, snapshot)
                     await self._fold_to_head(fold)
+                    if fold.seq > (snapshot.seq if snapshot else 0):
+                        await asyncio.to_thread(_check_sound, fold.seq, fold.state())
                 except (LogBroken, CodecError):
                     # Redis may have lost this snapshot's tail, or another worker may have
                     # trimmed the log meanwhile: the next older state, then all of them again.
@@ -339,7 +344,7 @@ class Replica:
         while at < len(entries):
             step = min(MOST_AT_ONCE, max(1, int((end_s - now_s) / self._event_s)))
             some = [entry for entry in entries[at : at + step] if entry.seq > fold.seq]
-            fold.follow_many(some)
+            _fold(fold, some)
             at, begin_s, now_s = at + step, now_s, time.perf_counter()
             self._event_s = max(now_s - begin_s, LEAST_S) / max(1, len(some))
             if now_s > end_s:
@@ -355,6 +360,7 @@ class Replica:
         if fold.seq <= self.snapshot_seq:
             return
         seq, chain, state = fold.seq, fold.chain, fold.state()
+        await asyncio.to_thread(_check_sound, seq, state)
         snapshot = await asyncio.to_thread(_snapshot, seq, chain, state)
         try:
             saved = await store_snapshot(self._store, self.address, snapshot)
@@ -363,6 +369,25 @@ class Replica:
             return
         if saved:
             self.snapshot_seq = snapshot.seq
+
+
+def _fold(fold: Fold, entries: Sequence[Entry]) -> None:
+    try:
+        fold.follow_many(entries)
+    except LogBroken:
+        raise
+    except Exception as error:
+        # Nobody foresaw it. It may be half applied, and would come again with every try.
+        log.exception("an event cannot be folded", extra={"seq": fold.seq + 1})
+        why = f"event {fold.seq + 1} cannot be folded: {type(error).__name__} (see the log)"
+        raise Unusable(f"the model is not served: {why}") from error
+
+
+def _check_sound(seq: int, state: State) -> None:
+    try:
+        check_sound(state)
+    except ValueError as error:
+        raise Unusable(f"the model is not served: after event {seq}, {error}") from error
 
 
 def _snapshot(seq: int, chain: str, state: State) -> Snapshot:
