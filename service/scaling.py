@@ -11,6 +11,9 @@ from learners.errors import StateError, expected
 from learners.validation import MAX_FEATURE, is_integer
 from service.spec import ModelSpec
 
+#: More instances than any log has; counts up to here are exact in float64.
+MOST_INSTANCES = 2**53
+
 
 class Scaling(Protocol):
     """Scales rows, and learns how from the instances that are folded."""
@@ -109,13 +112,21 @@ class Standard:
             If they are missing, of another size, or impossible.
         """
         count = state_value(state, "count")
-        if not is_integer(count) or int(count) < 0:
-            raise StateError(expected("state's count", "an integer of at least 0", count))
+        if not is_integer(count) or not 0 <= int(count) <= MOST_INSTANCES:
+            what = f"an integer in [0, {MOST_INSTANCES}]"
+            raise StateError(expected("state's count", what, count))
         shape = self._mean.shape
         mean = state_array(state, "mean", shape)
         squares = state_array(state, "squares", shape)
-        if (squares < 0.0).any():
-            raise StateError("state's squares: expected no negative sum")
+        # Twice what instances can lead to leaves room for rounding, and all that comes finite.
+        if not (np.abs(mean) <= 2 * MAX_FEATURE).all():
+            what = f"a mean of features, which are within {MAX_FEATURE:g} of 0"
+            raise StateError(expected("state's mean", what, float(np.abs(mean).max())))
+        most = 2 * MAX_FEATURE**2 * int(count)
+        if not ((squares >= 0.0) & (squares <= most)).all():
+            what = f"sums of {count} squared deviations, in [0, {most:g}]"
+            got = (float(squares.min()), float(squares.max()))
+            raise StateError(expected("state's squares", what, got))
         self._count, self._mean, self._squares = int(count), mean, squares
         self._rescale()
 

@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from pydantic import ValidationError
 
+from learners.base import State
 from service.challengers import learners_text
 from service.codec import CodecError, encode_parts, state_digest
 from service.complaints import of_msgspec, of_pydantic
@@ -38,7 +39,7 @@ from service.events import (
     unpack_body,
 )
 from service.features import MAX_VALUE, Row
-from service.fold import Fold
+from service.fold import Fold, check_sound
 from service.host import active_labels_text, initial_fields, label_names
 from service.ids import FINGERPRINT_BYTES, NONCE_BYTES
 from service.replica import Replica
@@ -202,7 +203,7 @@ async def import_model(store: Store, key: str, name: str, chunks: AsyncIterator[
         await store.import_entries(key, token, batch)
         if fold.labels != header.labels:
             raise Invalid.of("labels", "the labels that the events lead to", header.labels)
-        parts = encode_parts(fold.state())
+        parts = encode_parts(_sound_state(fold))
         whole = Snapshot(fold.seq, fold.chain, state_digest(*parts), parts)
         await finish_import(store, key, token, header.uid, _changed_fields(fold), whole)
     except BaseException:
@@ -269,6 +270,16 @@ def _start(header: Header, name: str) -> tuple[Fold, ModelSpec]:
         except (CodecError, ValueError) as error:
             raise Invalid.of("snapshot", "the state of an export", str(error)) from None
     return fold, spec
+
+
+def _sound_state(fold: Fold) -> State:
+    """Return the state that the events lead to; raise Invalid if a copy could not load it."""
+    state = fold.state()
+    try:
+        check_sound(state)
+    except ValueError as error:
+        raise Invalid.of("events", "events that lead to a state of numbers", str(error)) from None
+    return state
 
 
 def _changed_fields(fold: Fold) -> dict[str, str]:

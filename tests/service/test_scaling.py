@@ -118,11 +118,17 @@ def test_unit_divides_by_the_norm() -> None:
         {"mean": np.zeros(SIZE, dtype=np.float32)},
         {"squares": np.zeros((1, SIZE))},
         {"squares": -np.ones(SIZE)},
+        {"squares": np.full(SIZE, 1e15)},
+        {"mean": np.full(SIZE, 1e7)},
+        {"count": 2**60},
         {"squares": None},
     ],
 )
 def test_a_damaged_state_is_refused(damage: dict[str, Any]) -> None:
-    """An imported state of another shape was a 500 at the next prediction."""
+    """An imported state of another shape was a 500 at the next prediction.
+
+    One with numbers that no instances lead to would grow beyond what a snapshot may hold.
+    """
     state: Any = observed(np.ones((3, SIZE))).state()
     scaling = Standard(SIZE)
     with pytest.raises(StateError):

@@ -8,10 +8,12 @@ from typing import Any, TypeAlias
 
 import httpx
 import msgspec
+import numpy as np
 import pytest
 import redis.asyncio
 
 from service.address import MODELS_KEY
+from service.codec import encode_state
 from service.events import (
     Event,
     Kind,
@@ -258,6 +260,22 @@ async def test_a_damaged_snapshot_is_refused(client: httpx.AsyncClient) -> None:
     answer = await imported(client, [lines[0] | {"snapshot": snapshot}])
     assert answer.status_code == 422
     assert "another size" in answer.json()["error"]["message"]
+
+
+async def test_a_state_that_events_make_infinite_is_refused(client: httpx.AsyncClient) -> None:
+    """Protects a copy from being accepted and then not served: no worker could restore it."""
+    path = await create(client, learner={"kind": "soba"})
+    await play(client, path, 20)
+    lines = await exported(client, path)
+    spec = ModelSpec.model_validate(lines[0]["spec"])
+    forged = Fold(spec, lines[0]["uid"]).state()
+    # SOBA sums the squares of margins.
+    forged["learner.weights"] = np.outer([9e99, 0.0, -9e99], np.ones(3))
+    blob = base64.b64encode(encode_state(forged)).decode()
+    snapshot = {"seq": 0, "chain": first_chain(lines[0]["uid"]), "state": blob}
+    answer = await imported(client, [lines[0] | {"snapshot": snapshot}, *lines[1:]])
+    assert answer.status_code == 422, answer.text
+    assert "NaN, infinity or a number beyond" in answer.json()["error"]["message"]
 
 
 async def _state_blob(path: str, client: httpx.AsyncClient) -> bytes:
