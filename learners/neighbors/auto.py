@@ -12,11 +12,11 @@ from learners.base import FloatArray, State, StateValue, state_array
 from learners.errors import StateError, expected
 from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.graph import NeighborGraph
+from learners.neighbors.metrics import Rows
 from learners.neighbors.noise_estimate import NoiseEstimate, WindowNoise
 from learners.neighbors.search import Found, find
-from learners.neighbors.window import to_rows
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
-from learners.validation import check_instance, check_number
+from learners.validation import check_number
 
 #: What is chosen from; the paper tries 5 to 100 in steps of 5 for both.
 KS = (5, 10, 20, 50)
@@ -134,38 +134,6 @@ class AutoRkNN(WindowLearner):
         """Return what the window tells of its noise, by each k' that is tried."""
         return [noise.reading() for noise in self._noises]
 
-    def learn(self, x: FloatArray, label: int) -> None:
-        """Validate all pairs on an example, then take it into the window.
-
-        Parameters
-        ----------
-        x
-            The instance, float64 of shape (d,), each |x_i| at most 1e6.
-        label
-            Its label's code.
-
-        Raises
-        ------
-        InputError
-            If `x` or `label` is not such a value.
-        """
-        check_instance(x, self.n_features)
-        self._check_label(label)
-        row = to_rows(x)
-        with self._examples.foreseeing(row[np.newaxis]):
-            if len(self):
-                found = find(self._examples, row, self.k)
-                right = self._predictions(self._labels_of(found)) == label
-                self._hits = self._hits * self.memory + right
-                self._weight = self._weight * self.memory + 1.0
-            super().learn(x, label)
-
-    def learn_many(self, xs: FloatArray, labels: NDArray[np.integer]) -> None:
-        """Learn examples one by one: each is validated on what came before it."""
-        self._check_examples(xs, labels)
-        for x, label in zip(xs, labels.tolist(), strict=True):
-            self.learn(x, label)
-
     def state(self) -> State:
         """Return the options, the window and the validation; arrays are copies."""
         return {**super().state(), "hits": self._hits.copy(), "weight": np.array([self._weight])}
@@ -182,6 +150,18 @@ class AutoRkNN(WindowLearner):
         return self
 
     # -- inside ---------------------------------------------------------------------------
+    def _take(self, rows: Rows, labels: NDArray[np.integer]) -> None:
+        """Validate all pairs on each example before it is taken into the window."""
+        for i, label in enumerate(labels.tolist()):
+            row = rows[i : i + 1]
+            with self._examples.foreseeing(row):
+                if len(self):
+                    found = find(self._examples, row[0], self.k)
+                    right = self._predictions(self._labels_of(found)) == label
+                    self._hits = self._hits * self.memory + right
+                    self._weight = self._weight * self.memory + 1.0
+                super()._take(row, labels[i : i + 1])
+
     def _votes(self, found: Found) -> FloatArray:
         return self._labels_of(found)
 

@@ -156,6 +156,10 @@ class NeighborGraph:
             If a row is not `sound`; then nothing is changed.
         """
         check_rows(rows, self.window.n_features)
+        return self.insert_sound(rows, labels, time_s)
+
+    def insert_sound(self, rows: Rows, labels: NDArray[np.integer], time_s: float = 0.0) -> Slots:
+        """Do what `insert` does, with rows that are known to be `sound`."""
         if len(rows) and not len(self.window):
             return self._fill(rows, labels, time_s)
         step = min(self.window.capacity, queries_per_pass(self.window.capacity))
@@ -215,8 +219,9 @@ class NeighborGraph:
         ]
         seen = [change.owners[change.in_front] for _, change in changes]
         seen_once = seen[0] if len(seen) == 1 else np.unique(np.concatenate(seen))
+        before = np.concatenate((seen_once, gone))
         for observer in self._observers:
-            observer.forget(np.concatenate((seen_once, gone)))
+            observer.forget(before)
         window.forget(n_gone)
         new = window.append(rows, labels, time_s)
         too_short = []
@@ -230,8 +235,9 @@ class NeighborGraph:
         for pool, owners in zip(self._pools, too_short, strict=True):
             if len(owners):
                 pool.search(owners)
+        after = np.concatenate((seen_once, new))
         for observer in self._observers:
-            observer.count(np.concatenate((seen_once, new)))
+            observer.count(after)
         return new
 
     def _plan(

@@ -241,7 +241,7 @@ class NeighborLists:
 def _few_columns(keys: FloatArray, members: Slots) -> tuple[FloatArray, Slots]:
     """Drop the columns that no line needs: the new keys of each, nearest first, ties by age."""
     if len(members) == 1:
-        return keys, np.full(keys.shape, members[0])
+        return keys, members.repeat(len(keys))[:, np.newaxis]
     order = np.argsort(keys, axis=1, kind="stable")
     most = int((keys < np.inf).sum(axis=1).max()) if keys.size else 0
     order = order[:, :most]

@@ -59,22 +59,23 @@ def _products(rows: Rows, queries: Rows, added: Rows | None = None) -> Rows:
 
     To those with each row `added` is added, (n,), where it is given.
     """
-    if not 1 < len(queries) <= _FEW_QUERIES:
+    products: Rows
+    if len(queries) == 1:
         # One matrix-vector product reads the rows as they lie.
-        one = len(queries) == 1
-        whole: Rows = (rows @ queries[0])[np.newaxis] if one else queries @ rows.T
-        if added is not None:
-            whole += added
-        return whole
-    # A matrix product repacks the rows, which costs more than multiplying them by a few queries;
-    # products that are small enough are spared that.
-    products = np.empty((len(queries), len(rows)), dtype=np.float32)
-    columns = np.ascontiguousarray(queries.T)
-    step = 1 + _SMALL_PRODUCT // queries.size
-    for start in range(0, len(rows), step):
-        some = slice(start, start + step)
-        piece = (rows[some] @ columns).T
-        products[:, some] = piece if added is None else piece + added[some]
+        products = (rows @ queries[0])[np.newaxis]
+    elif 1 < len(queries) <= _FEW_QUERIES:
+        # A matrix product repacks the rows, which costs more than multiplying them by a few
+        # queries; products that are small enough are spared that.
+        products = np.empty((len(queries), len(rows)), dtype=np.float32)
+        columns = np.ascontiguousarray(queries.T)
+        step = 1 + _SMALL_PRODUCT // queries.size
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            products[:, some] = (rows[some] @ columns).T
+    else:
+        products = queries @ rows.T
+    if added is not None:
+        products += added
     return products
 
 

@@ -213,11 +213,12 @@ class Window:
             yield
             return
         lines = {query.tobytes(): line for line, query in enumerate(queries)}
+        outer = self._foreseen
         self._foreseen = _Foreseen(lines, *self.propose(queries), self.next)
         try:
             yield
         finally:
-            self._foreseen = None
+            self._foreseen = outer
 
     def propose_among(self, slots: Slots) -> tuple[Rows, FloatArray]:
         """Return `Metric.propose` of the rows in these slots against each other."""

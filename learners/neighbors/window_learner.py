@@ -137,7 +137,7 @@ class WindowLearner(Learner):
     def scores(self, x: FloatArray) -> FloatArray:
         """Return the score of each label for `x`, shape (K,): the largest decides."""
         check_instance(x, self.n_features)
-        return self._scores(self._votes(self._find_all(to_rows(x)[np.newaxis])[0]))
+        return self._scores_of(to_rows(x)[np.newaxis])
 
     def neighbors(self, x: FloatArray, most: int | None = None) -> list[Voter]:
         """Return who votes on `x`, nearest first.
@@ -286,10 +286,12 @@ class WindowLearner(Learner):
         """
         for each in (x, query):
             check_instance(each, self.n_features)
-        self._choosable(allowed)
-        with self._examples.foreseeing(to_rows(np.array((x, query)))):
-            self.learn(x, label)
-            return self.distribution(query, allowed)
+        self._check_label(label)
+        codes = self._choosable(allowed)
+        rows = to_rows(np.array((x, query)))
+        with self._examples.foreseeing(rows):
+            self._take(rows[:1], np.array([label], dtype=np.int32))
+            return self._decision(self._scores_of(rows[1:]), codes)
 
     # -- labels ---------------------------------------------------------------------------
     def add_label(self) -> int:
@@ -399,7 +401,11 @@ class WindowLearner(Learner):
         if self._graph is None:
             self._examples.push(rows, labels)
         else:
-            self._graph.insert(rows, labels)
+            self._graph.insert_sound(rows, labels)
+
+    def _scores_of(self, row: Rows) -> FloatArray:
+        """Return the scores of one row, (1, d)."""
+        return self._scores(self._votes(self._find_all(row)[0]))
 
     def _decision(self, scores: FloatArray, codes: NDArray[np.intp] | None) -> Distribution:
         greedy = int(scores.argmax() if codes is None else codes[scores[codes].argmax()])
