@@ -156,6 +156,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         Its name: `"original"` for the one that the model was made with.
     challengers
         Those who learn from the same log without deciding.
+    label_features
+        What labels are like, as last said; those that were not described are left out.
     seq
         Number of the last event of the log.
     chain
@@ -171,6 +173,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     deciding: str
     challengers: tuple[Challenger, ...]
     labels: tuple[Label, ...]
+    label_features: dict[str, tuple[float, ...]]
     features: Dense | Named | Hashed
     scaling: str
     window_s: float

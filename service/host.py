@@ -10,13 +10,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
-import msgspec
-
 from service.address import Address
 from service.alarms import Alarms
 from service.errors import NotFound, ServiceError, Unavailable
 from service.fold import Fold
 from service.ids import SECRET_BYTES
+from service.labels import labels_of
 from service.replica import Replica, Unusable
 from service.settings import Settings
 from service.spec import ModelSpec
@@ -257,19 +256,8 @@ def initial_fields(fold: Fold) -> dict[str, str]:
         "format": FORMAT,
         "seq": str(fold.seq),
         "chain": fold.chain,
-        "labels": active_labels_text(fold),
+        "labels": labels_of(fold),
     }
-
-
-def active_labels_text(fold: Fold) -> str:
-    """Return the labels with whether each is active, as the guard of label changes holds it."""
-    active = fold.learner.active.tolist()
-    return msgspec.json.encode(list(zip(fold.labels, active, strict=True))).decode()
-
-
-def label_names(text: str) -> list[str]:
-    """Return the labels in what `active_labels_text` wrote."""
-    return [name for name, _ in msgspec.json.decode(text, type=list[tuple[str, bool]])]
 
 
 async def _forever(job: Callable[[], Awaitable[None]], pause_s: float) -> None:

@@ -47,7 +47,8 @@ class ModelOut(BaseModel):
     challengers: list[NamedLearner] = Field(description="Those who learn without deciding.")
     labels: list[LabelOut]
     label_features: dict[str, LabelFeatures] = Field(
-        description="What labels were like when the model was made."
+        description="What labels are like, by name, as last said; those that were not described "
+        "are left out."
     )
     features: Features
     scaling: Literal["none", "unit", "standard"]

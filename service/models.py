@@ -17,6 +17,7 @@ from service.events import ChallengerChange, Kind, LabelChange, Rates, RatesByLa
 from service.fold import Fold
 from service.host import Host
 from service.ids import NonceSource
+from service.labels import Listed, labels_text, parse_labels
 from service.model_wire import (
     Counters,
     LabelOut,
@@ -148,7 +149,8 @@ class Models:
 
     async def _try_labels(self, replica: Replica, change: LabelsIn) -> bool:
         meta = await self._store.meta(replica.key)
-        before = dict(_labels(meta.labels))
+        listed = parse_labels(meta.labels)
+        before = {each.name: each.active for each in listed}
         after = before | dict.fromkeys(change.add, True)
         for i, label in enumerate(change.retire):
             if label in change.add:
@@ -167,7 +169,8 @@ class Models:
         come = [label for label in after if after[label] and not before.get(label, False)]
         go = [label for label in after if not after[label] and before.get(label, True)]
         record = msgspec.json.encode(LabelChange(come, go, features))
-        text = msgspec.json.encode(list(after.items())).decode()
+        known = {each.name: each.features for each in listed} | features
+        text = labels_text(Listed(name, active, known.get(name)) for name, active in after.items())
         seq = await self._store.append(
             replica.address, Kind.LABELS, self._nonces.next(), record, ("labels", meta.labels, text)
         )
@@ -194,13 +197,14 @@ class Models:
 def model_out(meta: Meta, pending: int, snapshot_seq: int) -> ModelOut:
     """Return what a call answers about a model."""
     spec = {name: getattr(meta.spec, name) for name in ModelSpec.model_fields}
-    labels = [LabelOut(name=name, active=active) for name, active in _labels(meta.labels)]
+    listed = parse_labels(meta.labels)
     deciding, *challengers = learners_of(meta)
     where: dict[str, Any] = {
         "learner": deciding.learner,
         "deciding": deciding.name,
         "challengers": challengers,
-        "labels": labels,
+        "labels": [LabelOut(name=each.name, active=each.active) for each in listed],
+        "label_features": {each.name: each.features for each in listed if each.features},
         "seq": meta.seq,
         "chain": meta.chain,
         "counters": Counters(pending=pending, **meta.counters),
@@ -213,10 +217,6 @@ def model_out(meta: Meta, pending: int, snapshot_seq: int) -> ModelOut:
 def learners_of(meta: Meta) -> list[NamedLearner]:
     """Return a model's learners, the deciding one first."""
     return parse_learners(meta.learners) or meta.spec.learners
-
-
-def _labels(text: str) -> list[tuple[str, bool]]:
-    return msgspec.json.decode(text, type=list[tuple[str, bool]])
 
 
 def _learners_after(fold: Fold, change: ChallengerChange) -> list[NamedLearner]:

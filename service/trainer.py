@@ -28,6 +28,7 @@ from service.errors import ServiceError, Unavailable
 from service.estimates import CLAIM_LOST, LEASE_MS, Estimates
 from service.events import Decision, Entry, Rates, RatesByLabel, unpack_body
 from service.ids import NonceSource
+from service.labels import parse_labels
 from service.logs import configure
 from service.settings import Settings
 from service.spec import ModelSpec
@@ -90,7 +91,7 @@ async def _run(settings: Settings, claimed: Claimed) -> int:
     meta = await _patiently(lambda: store.meta(claimed.key))
     address = Address.of(claimed.key, claimed.uid, meta.spec)
     estimates = Estimates(store, address)
-    labels = [name for name, _ in msgspec.json.decode(meta.labels, type=list[tuple[str, bool]])]
+    labels = [each.name for each in parse_labels(meta.labels)]
     lost, progress = threading.Event(), _Progress()
     keeping = asyncio.create_task(_keep(estimates, claimed.token, progress, lost))
     try:

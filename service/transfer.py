@@ -40,8 +40,9 @@ from service.events import (
 )
 from service.features import MAX_VALUE, Row
 from service.fold import Fold, check_sound
-from service.host import active_labels_text, initial_fields, label_names
+from service.host import initial_fields
 from service.ids import FINGERPRINT_BYTES, NONCE_BYTES
+from service.labels import labels_of, parse_labels
 from service.replica import Replica
 from service.snapshots import Snapshot, finish_import, load_snapshots
 from service.spec import MAX_LABELS, ModelSpec
@@ -124,7 +125,7 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
     # Head, labels and counters of one moment; the log goes on while it is exported.
     meta = await store.meta(replica.key)
     last = meta.seq
-    labels = label_names(meta.labels)
+    labels = [each.name for each in parse_labels(meta.labels)]
     first = await store.first_seq(replica.address)
     snapshot = None
     if first is None or first > 1:
@@ -284,7 +285,7 @@ def _sound_state(fold: Fold) -> State:
 
 def _changed_fields(fold: Fold) -> dict[str, str]:
     """Return the meta fields that administrative events change, as the fold has them now."""
-    fields = {"labels": active_labels_text(fold), "learners": learners_text(fold.contest.named)}
+    fields = {"labels": labels_of(fold), "learners": learners_text(fold.contest.named)}
     if fold.contest.rates is not None:
         fields["rates"] = msgspec.json.encode(fold.contest.rates).decode()
     return fields

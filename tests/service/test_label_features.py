@@ -108,6 +108,7 @@ async def test_labels_come_with_their_features(valkey_url: str) -> None:
         body = {"add": ["d"], "features": {"d": [0.5, 0.5]}}
         first = await client.post(path, json=body)
         assert first.status_code == 200, first.text
+        assert first.json()["label_features"] == FEATURES | {"d": [0.5, 0.5]}
         seq = first.json()["seq"]
         assert (await client.post(path, json=body)).json()["seq"] == seq
         anew = await client.post(path, json={"add": ["d"], "features": {"d": [0.5, -0.5]}})
@@ -119,6 +120,12 @@ async def test_labels_come_with_their_features(valkey_url: str) -> None:
         where, said = await refused(client, path, {"add": ["e"], "features": {"e": [1.0]}})
         assert (where, "2 numbers" in said) == ("features.e", True)
         assert (await client.get(model)).json()["seq"] == seq + 1
+        await client.post(
+            path, json={"add": ["a", "f"], "retire": ["b"], "features": {"a": [0, 3]}}
+        )
+        # Those of a retired label hold when it comes back; one without any is left out.
+        present = (await client.get(model)).json()["label_features"]
+        assert present == {"a": [0.0, 3.0], "b": [0.0, 2.0], "d": [0.5, -0.5]}
 
         exported = (await client.get(f"{model}/log")).content
         digest = (await client.get(f"{model}/state")).headers["x-misclick-sha256"]
@@ -129,4 +136,5 @@ async def test_labels_come_with_their_features(valkey_url: str) -> None:
             headers={"content-type": "application/x-ndjson"},
         )
         assert back.status_code == 201, back.text
+        assert back.json()["label_features"] == present
         assert (await client.get(f"{model}/state")).headers["x-misclick-sha256"] == digest
