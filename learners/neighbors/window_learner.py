@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple, Protocol, Self
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import (
-    Distribution,
-    FloatArray,
-    Learner,
-    State,
-    StateValue,
-    check_count,
-    state_value,
-)
-from learners.errors import ParameterError, StateError, UnsupportedError, expected
-from learners.neighbors.alarm import WATCHED_K, HubAlarm, HubWatch, hub_alarm
-from learners.neighbors.graph import NeighborGraph, Observer
-from learners.neighbors.hubness import HubnessReport, hubness_report
+from learners.base import Distribution, FloatArray
 from learners.neighbors.metrics import Rows, Slots
-from learners.neighbors.neighborhoods import Neighborhoods, neighborhoods
-from learners.neighbors.saved import saved_labels, saved_rows, saved_seq
 from learners.neighbors.search import Found, find_many
-from learners.neighbors.window import Window, check_examples, to_rows, wrapped
+from learners.neighbors.window import to_rows
+from learners.neighbors.window_keeper import WindowKeeper
 from learners.validation import check_instance, check_instances
 
 #: Examples held where no window is given: enough for neighbours to be near in some dimensions,
 #: and a decision stays well under a millisecond.
 DEFAULT_WINDOW = 1000
-#: Most examples times labels, 50 MB: the labels around each example are counted one by one.
-MAX_LABEL_COUNTS = 6_250_000
-
-
-class Counter(Observer, Protocol):
-    """An observer with an entry per label."""
-
-    def add_label(self) -> None:
-        """Make room for one more label."""
 
 
 class Voter(NamedTuple):
@@ -64,7 +42,7 @@ class Voter(NamedTuple):
     votes: FloatArray
 
 
-class WindowLearner(Learner):
+class WindowLearner(WindowKeeper):
     """Keeps the last examples, and lets the nearest of them vote.
 
     Decisions are greedy: probability 1 for the best label. On an empty window that is the first
@@ -85,28 +63,10 @@ class WindowLearner(Learner):
         ``"euclidean"``, ``"manhattan"`` or ``"cosine"``.
     """
 
-    takes_feedback: ClassVar[bool] = False
-    takes_labels: ClassVar[bool] = True
-
     #: Whether all that tie with the k-th neighbour vote too. Otherwise the older come first.
     _ties_vote: ClassVar[bool] = False
     #: Whether label 1 wins where two labels tie: the thresholds of binary rules are "at least".
     _upper_wins: ClassVar[bool] = False
-
-    def __init__(self, n_features: int, n_labels: int, *, window: int, k: int, metric: str) -> None:
-        super().__init__(n_features, n_labels)
-        self.window = check_count("window", window)
-        self.k = check_count("k", k)
-        self._check_label_counts(self.n_labels)
-        self._examples = Window(self.window, self.n_features, metric)
-        self.metric = metric
-        self._graph: NeighborGraph | None = None
-        self._counters: list[Counter] = []
-        self._hub_watch = HubWatch(self.window)
-
-    def __len__(self) -> int:
-        """Return how many examples the window holds."""
-        return len(self._examples)
 
     # -- deciding -------------------------------------------------------------------------
     def distribution(self, x: FloatArray, allowed: Sequence[int] | None = None) -> Distribution:
@@ -189,81 +149,6 @@ class WindowLearner(Learner):
         wrong = self._greedy_without_self(slots) != self._examples.labels[slots]
         return self._examples.seqs(slots[wrong])
 
-    # -- hubs -----------------------------------------------------------------------------
-    @property
-    def keeps_graph(self) -> bool:
-        """Whether a neighbour graph is kept, over which occurrences can be counted."""
-        return self._graph is not None
-
-    def neighborhoods(self, k: int | None = None) -> Neighborhoods:
-        """Return a copy of who is near whom now, by the first k of each.
-
-        Parameters
-        ----------
-        k
-            At most as many as the learner keeps for each example; by default the learner's k,
-            as far as they are kept.
-
-        Raises
-        ------
-        UnsupportedError
-            If the learner keeps no graph.
-        """
-        if self._graph is None:
-            raise UnsupportedError(f"{self.kind} keeps no graph of neighbours")
-        return neighborhoods(self._graph, min(self._graph.k, self.k if k is None else k))
-
-    def hubness(self) -> HubnessReport:
-        """Return how unevenly the window's neighbours are shared out, and who the hubs are."""
-        return hubness_report(self.neighborhoods())
-
-    def alarm(self) -> HubAlarm:
-        """Return whether labels of hubs look wrong more often than chance has it, now."""
-        return hub_alarm(self.neighborhoods(min(self.k, WATCHED_K)))
-
-    @property
-    def hub_watch(self) -> HubWatch:
-        """The alarm as it went on and off while examples came; for reading."""
-        return self._hub_watch
-
-    # -- learning -------------------------------------------------------------------------
-    def learn(self, x: FloatArray, label: int) -> None:
-        """Take an instance and its (possibly noisy) label into the window.
-
-        Parameters
-        ----------
-        x
-            The instance, float64 of shape (d,), each |x_i| at most 1e6.
-        label
-            Its label's code.
-
-        Raises
-        ------
-        InputError
-            If `x` or `label` is not such a value.
-        """
-        check_instance(x, self.n_features)
-        self._check_label(label)
-        self._take(to_rows(x)[np.newaxis], np.array([label], dtype=np.int32))
-
-    def learn_many(self, xs: FloatArray, labels: NDArray[np.integer]) -> None:
-        """Learn examples in order; the result is that of `learn` on each, at less cost.
-
-        Parameters
-        ----------
-        xs
-            Instances, float64 of shape (n, d).
-        labels
-            Their labels' codes, integers of shape (n,).
-
-        Raises
-        ------
-        InputError
-            If an instance or label is not valid; then nothing is learned.
-        """
-        self._check_examples(xs, labels)
-        self._take(to_rows(xs), labels)
-
     def learn_and_decide(
         self, x: FloatArray, label: int, query: FloatArray, allowed: Sequence[int] | None = None
     ) -> Distribution:
@@ -293,52 +178,6 @@ class WindowLearner(Learner):
             self._take(rows[:1], np.array([label], dtype=np.int32))
             return self._decision(self._scores_of(rows[1:]), codes)
 
-    # -- labels ---------------------------------------------------------------------------
-    def add_label(self) -> int:
-        """Add a label, which nobody has yet, and return its code.
-
-        Raises
-        ------
-        ParameterError
-            If there would be too many for the window.
-        """
-        self._check_label_counts(self.n_labels + 1)
-        code = super().add_label()
-        for counter in self._counters:
-            counter.add_label()
-        return code
-
-    # -- state ----------------------------------------------------------------------------
-    def state(self) -> State:
-        """Return the options and the window in the order of its ring; arrays are copies.
-
-        The graph is not in it: it follows from the window, and is built anew.
-        """
-        live, first = self._examples.live(), self._examples.first
-        ring = np.roll(live, wrapped(first, len(live), self.window))
-        return {
-            **self._options(),
-            "first": first,
-            "rows": self._examples.rows[ring],
-            "labels": self._examples.labels[ring],
-            "hub_watch": self._hub_watch.state(),
-        }
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, StateValue]) -> Self:
-        """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
-        self = cls._from_options(state)
-        first = saved_seq("first", state_value(state, "first"))
-        rows = saved_rows(state, self.n_features)
-        if len(rows) > self.window:
-            raise StateError(expected("state's rows", f"at most {self.window}", len(rows)))
-        labels = saved_labels(state, len(rows), self.n_labels)
-        self._examples.first = self._examples.next = first
-        newest_first = wrapped(first, len(rows), self.window)
-        self._insert(np.roll(rows, -newest_first, axis=0), np.roll(labels, -newest_first))
-        self._hub_watch.restore(state_value(state, "hub_watch"))
-        return self
-
     # -- for subclasses -------------------------------------------------------------------
     @abstractmethod
     def _votes(self, found: Found) -> FloatArray:
@@ -348,12 +187,6 @@ class WindowLearner(Learner):
         """Return the labels' scores, (K,), from the votes (m, K)."""
         scores: FloatArray = np.add.reduce(votes, axis=0)
         return scores
-
-    def _follow(self, graph: NeighborGraph, *counters: Counter) -> None:
-        """Keep this graph, over the learner's window, and let the counters follow it."""
-        self._graph = graph
-        self._counters = list(counters)
-        graph.observe(counters)
 
     def _labels_of(self, found: Found) -> FloatArray:
         """Return the found labels as rows of 0 and 1, (m, K)."""
@@ -375,34 +208,7 @@ class WindowLearner(Learner):
         """Return who votes on each row of (q, d), or who would if k were `more`."""
         return find_many(self._examples, rows, self.k + more, ties=self._ties_vote)
 
-    def _check_examples(self, xs: FloatArray, labels: NDArray[np.integer]) -> None:
-        check_examples(xs, labels, self.n_features, self.n_labels)
-
     # -- inside ---------------------------------------------------------------------------
-    def _check_label_counts(self, n_labels: int) -> None:
-        if self.window * n_labels > MAX_LABEL_COUNTS:
-            what = f"at most {MAX_LABEL_COUNTS // n_labels} for {n_labels} labels"
-            raise ParameterError(expected("window", what, self.window))
-
-    def _take(self, rows: Rows, labels: NDArray[np.integer]) -> None:
-        """Insert examples, and look at the hubs whenever it is time for that."""
-        if self._graph is None:
-            self._insert(rows, labels)
-            return
-        every = self._hub_watch.every
-        while len(rows):
-            step = every - self._examples.next % every
-            self._insert(rows[:step], labels[:step])
-            rows, labels = rows[step:], labels[step:]
-            if self._examples.next % every == 0:
-                self._hub_watch.look(self.neighborhoods(min(self.k, WATCHED_K)))
-
-    def _insert(self, rows: Rows, labels: NDArray[np.integer]) -> None:
-        if self._graph is None:
-            self._examples.push(rows, labels)
-        else:
-            self._graph.insert_sound(rows, labels)
-
     def _scores_of(self, row: Rows) -> FloatArray:
         """Return the scores of one row, (1, d)."""
         return self._scores(self._votes(self._find_all(row)[0]))
