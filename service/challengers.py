@@ -155,6 +155,17 @@ def parse_learners(text: str) -> list[NamedLearner]:
 _LEARNERS = TypeAdapter(list[NamedLearner])
 
 
+def rate_kinds(learners: Sequence[NamedLearner]) -> list[str]:
+    """Return the kinds of those learners, the deciding one first, for whom rates are estimated.
+
+    It is the deciding one's alone where it uses noise rates: no challenger changes what it is
+    told, or how often. Else those of the challengers that use any.
+    """
+    kinds = [each.learner.kind for each in learners]
+    users = [kind for kind in kinds if kind in LEARNERS and LEARNERS[kind].takes_rates]
+    return users[:1] if kinds[0] in users else users
+
+
 def give_rates(learner: Learner, rates: Rates) -> None:
     """Let a learner use these rates: each label's own, where it can and they are known."""
     each = rates.by_label

@@ -15,6 +15,7 @@ from service.challengers import (
     give_rates,
     learners_text,
     parse_learners,
+    rate_kinds,
 )
 from service.errors import Invalid, shorten
 from service.events import ChallengerChange, Rates
@@ -72,6 +73,19 @@ class Contest:
     def learners(self) -> list[Learner]:
         """The learner that decides and its challengers', for reading."""
         return [self.learner, *(each.learner for each in self._challengers)]
+
+    @property
+    def rate_user(self) -> Learner | None:
+        """The learner whose noise rates are told: the deciding one, or else a challenger.
+
+        Of challengers it is one that uses each label's, if there is one; None where nobody uses
+        any.
+        """
+        kinds = rate_kinds(self.named)
+        users = [learner for learner in self.learners if learner.kind in kinds]
+        if self.learner not in users:
+            users.sort(key=lambda learner: not learner.takes_label_rates)
+        return users[0] if users else None
 
     def new_challenger(self, named: NamedLearner, where: str) -> Challenger:
         """Return a challenger that begins now; raise Invalid if this model cannot have it.

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 
+from service.challengers import rate_kinds
 from service.errors import ServiceError
 from service.estimates import CLAIM_LOST, LEASE_MS, MOST_TRIES, Claim, Estimates
 from service.host import Host, end_tasks
@@ -55,10 +56,11 @@ class Estimator:
             await asyncio.sleep(LOOK_S)
 
     async def _look(self, replica: Replica) -> None:
-        if not replica.fold.learner.takes_rates:
+        kinds = rate_kinds(replica.fold.contest.named)
+        if not kinds:
             return
         estimates = Estimates(self._host.store, replica.address)
-        after = replica.spec.estimate_after(replica.fold.learner.kind)
+        after = replica.spec.estimate_after(kinds)
         claim = await estimates.claim(after, replica.fold.drift_seq)
         if claim is None:
             return

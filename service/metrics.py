@@ -28,7 +28,7 @@ class ModelNumbers(NamedTuple):
     name: str
     meta: Meta
     pending: int
-    #: None for a learner without noise rates.
+    #: None where no learner uses noise rates.
     estimates: Tally | None
 
 
@@ -130,8 +130,8 @@ class _ModelCollector(Collector):
             yield self._gauge(name, text, self._rates(name))
 
     def _rates(self, name: str) -> list[tuple[str, float]]:
-        learners = [(replica.spec.name, replica.fold.learner) for replica in self._replicas]
-        return [(m, getattr(learner, name)) for m, learner in learners if learner.takes_rates]
+        users = [(replica.spec.name, replica.fold.contest.rate_user) for replica in self._replicas]
+        return [(model, getattr(user, name)) for model, user in users if user is not None]
 
     def _hub_alarms(self) -> list[tuple[str, int]]:
         watches = [(replica.spec.name, hub_watch_of(replica)) for replica in self._replicas]

@@ -10,7 +10,7 @@ import msgspec
 
 from learners import LEARNERS, Learner, LearnersError, NoiseRates
 from service.auth import Caller
-from service.challengers import learners_text, parse_learners
+from service.challengers import learners_text, parse_learners, rate_kinds
 from service.complaints import of_learner
 from service.errors import Conflict, Invalid, NotFound, shorten
 from service.events import ChallengerChange, Kind, LabelChange, Rates, RatesByLabel
@@ -278,14 +278,13 @@ def _rates_event(labels: Sequence[str], rates: RatesIn) -> Rates:
 
 def _check_estimates(spec: ModelSpec) -> None:
     """Refuse estimates that no learner would use, or that the log is too short for."""
-    learner = LEARNERS.get(spec.learner.kind)
-    if learner is None:
-        return  # the fold says so
+    kinds = rate_kinds(spec.learners)
     wanted = bool(spec.estimate_every) or spec.estimate_on_drift
-    if wanted and not learner.takes_rates:
+    # Of a kind that there is not, the fold says so.
+    if wanted and not kinds and spec.learner.kind in LEARNERS:
         what = "one that uses noise rates, for estimate_every or estimate_on_drift"
         raise Invalid.of("learner.kind", what, spec.learner.kind)
-    by_itself = spec.estimate_after(spec.learner.kind) > 0 or spec.estimate_on_drift
+    by_itself = spec.estimate_after(kinds) > 0 or (spec.estimate_on_drift and kinds)
     if by_itself and spec.log_keep < spec.estimate_block:
         what = f"at least the {spec.estimate_block} rounds that an estimate uses (estimate_every)"
         raise Invalid.of("log_keep", what, spec.log_keep)

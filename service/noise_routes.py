@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from learners.neighbors import AutoRkNN, RkNN, WindowNoise
 from service import wire
 from service.auth import Keys, Scope
+from service.challengers import rate_kinds
 from service.errors import Invalid
 from service.estimates import Estimates
 from service.fold import Fold
@@ -52,7 +53,8 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
             await replica.catch_up()
             spec, fold = replica.spec, replica.fold
             rates, each = _rates(replica), _label_rates(fold)
-            due = (spec.estimate_after(fold.learner.kind), spec.estimate_on_drift, fold.drift_seq)
+            every = spec.estimate_after(rate_kinds(fold.contest.named))
+            due = (every, spec.estimate_on_drift, fold.drift_seq)
             return wire.NoiseOut(rates, each, *due, asked, running, history)
 
         return _json(await host.use(caller.key_of(model), act))
@@ -105,21 +107,22 @@ def _add_estimates(router: APIRouter, host: Host, keys: Keys) -> None:
 
 
 def _rates(replica: Replica) -> wire.RatesOut:
-    learner = replica.fold.learner
-    if not learner.takes_rates:
-        raise Invalid.of("model", "a learner that uses noise rates", replica.fold.learner.kind)
-    told = replica.fold.contest.rates
-    if learner.takes_label_rates and told is not None:
-        # What it uses itself is each label's.
+    contest = replica.fold.contest
+    user, told = contest.rate_user, contest.rates
+    if user is None:
+        raise Invalid.of("model", "a learner that uses noise rates", contest.learner.kind)
+    if told is not None:
+        # What it uses itself may be each label's.
         return wire.RatesOut(told.rho_0, told.rho_1)
-    state = learner.state()
+    state = user.state()
     return wire.RatesOut(float(state["rho_0"]), float(state["rho_1"]))
 
 
 def _label_rates(fold: Fold) -> dict[str, wire.RatesOut]:
-    if not fold.learner.takes_label_rates:
+    user = fold.contest.rate_user
+    if user is None or not user.takes_label_rates:
         return {}
-    each = zip(*(rates.tolist() for rates in fold.learner.label_rates), strict=True)
+    each = zip(*(rates.tolist() for rates in user.label_rates), strict=True)
     return {name: wire.RatesOut(*pair) for name, pair in zip(fold.labels, each, strict=True)}
 
 

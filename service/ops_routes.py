@@ -7,9 +7,9 @@ from contextlib import suppress
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
-from learners import LEARNERS
 from service.address import Address
 from service.auth import Keys, Scope
+from service.challengers import rate_kinds
 from service.errors import NotFound
 from service.estimates import Estimates
 from service.host import Host
@@ -93,6 +93,6 @@ def ops_router(host: Host, keys: Keys, metrics: RequestMetrics) -> APIRouter:
 async def _numbers(store: Store, key: str) -> ModelNumbers:
     meta = await store.meta(key)
     tally = None
-    if LEARNERS[learners_of(meta)[0].learner.kind].takes_rates:
+    if rate_kinds(learners_of(meta)):
         tally = await Estimates(store, Address.of(key, meta.uid, meta.spec)).tally()
     return ModelNumbers(meta.spec.name, meta, await store.pending(key), tally)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -205,9 +205,10 @@ class ModelSpec(Strict):
     )
     estimate_every: Never | Interval | None = Field(
         None,
-        description="Feedbacks after which the noise rates are estimated anew, by a learner that "
-        "uses them; the newest so many are used; 0 for never by itself. Left out: 10,000 for "
-        "forward and 50,000 for rcine, both from the newest 50,000; else never by itself.",
+        description="Feedbacks after which the noise rates are estimated anew, for a learner that "
+        "uses them, or challengers that do; the newest so many are used; 0 for never by itself. "
+        "Left out: 10,000 for forward and 50,000 for rcine, both from the newest 50,000; else "
+        "never by itself.",
     )
     estimate_on_drift: bool = Field(
         False,
@@ -249,14 +250,14 @@ class ModelSpec(Strict):
         """The deciding learner, as `ORIGINAL`, and its challengers."""
         return [NamedLearner(name=ORIGINAL, learner=self.learner), *self.challengers]
 
-    def estimate_after(self, kind: str) -> int:
+    def estimate_after(self, kinds: Iterable[str]) -> int:
         """Return after how many feedbacks rates are estimated by themselves; 0 for never.
 
-        `kind` is that of the learner that decides.
+        `kinds` are those of the learners for whom it is done.
         """
         if self.estimate_every is not None:
             return self.estimate_every
-        return ESTIMATE_AFTER.get(kind, 0)
+        return min((ESTIMATE_AFTER[kind] for kind in kinds if kind in ESTIMATE_AFTER), default=0)
 
     @property
     def estimate_block(self) -> int:

@@ -191,8 +191,9 @@ class NoiseOut(Struct):
     rates_by_label: Annotated[
         dict[str, RatesOut],
         Meta(
-            description="Each label's as the learner uses them: an estimate's are moved towards "
-            "their mean as far as their errors explain. Empty where it uses common ones only."
+            description="Each label's as the deciding learner uses them, or a challenger where it "
+            "uses none: an estimate's are moved towards their mean as far as their errors explain. "
+            "Empty where it uses common ones only."
         ),
     ]
     estimate_every: Annotated[int, Meta(description="Feedbacks; 0: not by their number.")]

@@ -490,16 +490,3 @@ def test_the_learners_are_written_as_they_are_read() -> None:
     assert parse_learners(text) == spec.learners
     assert learners_text(parse_learners(text)) == text
     assert parse_learners("") == []
-
-
-async def test_one_that_was_promoted_has_its_rates_estimated(client: httpx.AsyncClient) -> None:
-    """Estimates are made, and counted, for the learner that decides now."""
-    path = await create(client, learner={"kind": "bpa"}, challengers=[RCINE])
-    name = path.rpartition("/")[2]
-    line = f'misclick_estimate_running{{model="{name}"}}'
-    assert line not in (await client.get("/metrics")).text
-    assert (await client.get(f"{path}/noise")).status_code == 422
-    await client.post(f"{path}/challengers/rates/promote")
-    assert line in (await client.get("/metrics")).text
-    # It estimates as often as its kind does, though the model was made with another.
-    assert (await client.get(f"{path}/noise")).json()["estimate_every"] == 50_000

@@ -164,9 +164,9 @@ def test_a_spec_without_a_learner_has_the_default_one() -> None:
     """Who names no learner gets forward, which estimates its rates from enough of the log."""
     spec = ModelSpec.model_validate({name: SPEC[name] for name in SPEC if name != "learner"})
     assert spec.learner == LearnerSpec(kind="forward")
-    assert (spec.estimate_after("forward"), spec.estimate_block) == (10_000, 50_000)
+    assert (spec.estimate_after(["forward"]), spec.estimate_block) == (10_000, 50_000)
     assert spec.log_keep >= spec.estimate_block
     assert ModelSpec.model_validate(SPEC | {"estimate_every": 2_000}).estimate_block == 2_000
     never = spec.model_copy(update={"estimate_every": 0})
-    assert ModelSpec.from_json(never.to_json()).estimate_after("forward") == 0
+    assert ModelSpec.from_json(never.to_json()).estimate_after(["forward"]) == 0
     assert never.estimate_block == 50_000

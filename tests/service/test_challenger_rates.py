@@ -1,0 +1,83 @@
+"""Noise rates of a model's learners: for whom they are estimated, and how often."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.service.apps import Json, app_client, create, spec_of
+from tests.service.test_challengers import BPA, RCINE
+
+
+@pytest.fixture
+async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """Return a client of an application."""
+    async with app_client(valkey_url) as client:
+        yield client
+
+
+FORWARD: Json = {"name": "fwd", "learner": {"kind": "forward", "n_waves": 0}}
+
+
+@pytest.mark.parametrize(
+    ("deciding", "challengers", "every"),
+    [
+        ("bpa", [], None),
+        ("bpa", [BPA], None),
+        ("bpa", [RCINE], 50_000),
+        ("bpa", [RCINE, FORWARD], 10_000),
+        ("rcine", [FORWARD], 50_000),
+        ("forward", [RCINE], 10_000),
+    ],
+)
+async def test_challengers_have_rates_estimated_where_the_deciding_learner_uses_none(
+    client: httpx.AsyncClient, deciding: str, challengers: list[Any], every: int | None
+) -> None:
+    """A challenger is judged as it would be alone; and none changes what the deciding one hears."""
+    path = await create(client, learner={"kind": deciding}, challengers=challengers)
+    line = f'misclick_estimate_running{{model="{path.rpartition("/")[2]}"}}'
+    assert (line in (await client.get("/metrics")).text) == (every is not None)
+    answer = await client.get(f"{path}/noise")
+    if every is None:
+        assert answer.status_code == 422
+        assert "a learner that uses noise rates" in answer.json()["error"]["message"]
+    else:
+        assert answer.json()["estimate_every"] == every
+
+
+async def test_a_challenger_is_told_an_estimate(client: httpx.AsyncClient) -> None:
+    """A model whose own learner believes every click: the estimate that a challenger needs runs."""
+    path = await create(client, learner={"kind": "banditron"}, challengers=[RCINE, FORWARD])
+    asked = await client.post(f"{path}/noise/estimate")
+    assert asked.json() == {"number": 1}
+    async with asyncio.timeout(60):
+        while not (await client.get(f"{path}/noise")).json()["history"]:  # noqa: ASYNC110 - over HTTP
+            await asyncio.sleep(0.1)
+    noise = (await client.get(f"{path}/noise")).json()
+    assert noise["history"][0]["verdict"] == "no feedback yet"
+    assert noise["rates_by_label"]["a"] == {"rho_0": 0.0, "rho_1": 0.0}
+    told = {"rho_0": 0.1, "rho_1": 0.2, "by_label": {"b": {"rho_0": 0.3, "rho_1": 0.2}}}
+    await client.post(f"{path}/rates", json=told)
+    noise = (await client.get(f"{path}/noise")).json()
+    assert noise["rates"] == {"rho_0": 0.1, "rho_1": 0.2}
+    assert noise["rates_by_label"]["b"] == {"rho_0": 0.3, "rho_1": 0.2}
+
+
+async def test_a_log_is_long_enough_for_a_challengers_estimates(client: httpx.AsyncClient) -> None:
+    """The same is asked of a spec whoever its estimates are for; without any, nothing."""
+    short: Json = {"learner": {"kind": "bpa"}, "challengers": [FORWARD], "log_keep": 100}
+    refused = await client.post("/v1/models", json=spec_of(**short))
+    assert refused.status_code == 422
+    assert refused.json()["error"]["details"][0]["where"] == "log_keep"
+    for change in ({"estimate_every": 0}, {"challengers": [BPA]}):
+        await create(client, **(short | change))
+
+
+async def test_one_that_was_promoted_has_its_rates_estimated(client: httpx.AsyncClient) -> None:
+    """Estimates are made as often as the kind of the learner that decides now does."""
+    path = await create(client, learner={"kind": "bpa"}, challengers=[RCINE, FORWARD])
+    assert (await client.get(f"{path}/noise")).json()["estimate_every"] == 10_000
+    await client.post(f"{path}/challengers/rates/promote")
+    assert (await client.get(f"{path}/noise")).json()["estimate_every"] == 50_000
