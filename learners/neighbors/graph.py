@@ -13,7 +13,7 @@ from learners.base import check_count
 from learners.errors import ParameterError, expected
 from learners.neighbors.lists import NeighborLists, Revision
 from learners.neighbors.metrics import Rows, Slots
-from learners.neighbors.search import queries_per_pass
+from learners.neighbors.search import Found, queries_per_pass
 from learners.neighbors.window import Window, check_rows
 from learners.validation import FloatArray
 
@@ -224,17 +224,16 @@ class NeighborGraph:
             observer.forget(before)
         window.forget(n_gone)
         new = window.append(rows, labels, time_s)
-        too_short = []
-        for pool, (left, change) in zip(self._pools, changes, strict=True):
+        for pool, (left, _) in zip(self._pools, changes, strict=True):
             pool.remove_members(left)
-            too_short.append(pool.revise(change))
             if not len(new):
                 # Otherwise the new examples lie in their slots, and get lists of their own.
                 pool.discard(gone)
-        self._settle(new, rows, low, margin)
-        for pool, owners in zip(self._pools, too_short, strict=True):
-            if len(owners):
-                pool.search(owners)
+        found = self._find(new, rows, low, margin)
+        for pool, (_, change), own in zip(self._pools, changes, found, strict=True):
+            too_short = pool.revise(change, new, own)
+            if len(too_short):
+                pool.search(too_short)
         after = np.concatenate((seen_once, new))
         for observer in self._observers:
             observer.count(after)
@@ -250,11 +249,10 @@ class NeighborGraph:
             left = gone[self.window.labels[gone] == number]
             mine = np.flatnonzero(labels == number)
             low, rows, came = low[mine], rows[mine], came[mine]
-        pool.shut(gone)
-        return left, pool.plan(len(gone), left, low, rows, came)
+        return left, pool.plan(gone, left, low, rows, came)
 
-    def _settle(self, new: Slots, rows: Rows, low: Rows, margin: FloatArray) -> None:
-        """Give the new examples their own lists, out of proposals made before they came."""
+    def _find(self, new: Slots, rows: Rows, low: Rows, margin: FloatArray) -> list[Found]:
+        """Return who is near the new examples, by pool, out of proposals made before they came."""
         window = self.window
         if window.extent > low.shape[1]:
             wider = np.empty((len(low), window.extent), dtype=np.float32)
@@ -266,9 +264,10 @@ class NeighborGraph:
             margin = np.maximum(margin, among_margin)
         for number, pool in enumerate(self._pools):
             pool.add_members(new[window.labels[new] == number] if self._by_class else new)
-        for pool in self._pools:
-            lines = low.copy() if self._by_class else low
-            pool.settle(new, rows, lines, margin)
+        return [
+            pool.near(new, rows, low.copy() if self._by_class else low, margin)
+            for pool in self._pools
+        ]
 
     def _coming(self, count: int) -> Slots:
         """Return the slots that the next `count` examples will have."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.neighbors.metrics import Rows, Slots
-from learners.neighbors.search import nearest_of_each, queries_per_pass
+from learners.neighbors.search import Found, nearest_of_each, queries_per_pass
 from learners.neighbors.window import Seqs, Window
 from learners.validation import FloatArray
 
@@ -71,20 +71,15 @@ class NeighborLists:
         self._oldest: Seqs = np.full(size, _NEVER, dtype=np.int64)
         self.members = 0
 
-    # -- one step: shut, plan, then revise or discard -------------------------------------
-    def shut(self, gone: Slots) -> None:
-        """Leave the lists of these owners alone from now on."""
-        self._bounds_up[gone] = -np.inf
-        self._oldest[gone] = _NEVER
-
-    def plan(self, n_gone: int, gone: Slots, low: Rows, rows: Rows, members: Slots) -> Revision:
+    # -- one step: plan, revise, and discard where nobody came ------------------------------
+    def plan(self, gone: Slots, left: Slots, low: Rows, rows: Rows, members: Slots) -> Revision:
         """Work out what happens when some members go and others come.
 
         Parameters
         ----------
-        n_gone
-            How many of the window's oldest examples go, and
         gone
+            The window's oldest examples, which go, and
+        left
             those of them that are members.
         low
             Lower bounds of the keys of the new rows to all slots, (q, n).
@@ -94,12 +89,14 @@ class NeighborLists:
             the slots that they will have, (q,), in the order of their coming.
         """
         extent = low.shape[1]
-        held = self._oldest[:extent] < self._window.first + n_gone
+        held = self._oldest[:extent] < self._window.first + len(gone)
         entered = low < self._bounds_up[:extent]
         touched = entered[0] if len(entered) == 1 else entered.any(axis=0)
-        owners = (touched | held).nonzero()[0].astype(np.int32)
+        touched = touched | held
+        touched[gone] = False
+        owners = touched.nonzero()[0].astype(np.int32)
         slots, keys = self.slots.take(owners, axis=0), self.keys.take(owners, axis=0)
-        dead = self._among(slots, gone)
+        dead = self._among(slots, left)
         slots[dead] = self._window.capacity
         keys[dead] = np.inf
         bounds = self._bounds.take(owners)
@@ -116,28 +113,34 @@ class NeighborLists:
             bounds,
         )
 
-    def revise(self, revision: Revision) -> Slots:
-        """Do what was planned; return whose lists ran too short, to be searched anew.
+    def revise(self, revision: Revision, new: Slots, found: Found) -> Slots:
+        """Do what was planned, and give new owners what `near` found for them.
 
-        That search must come after the new members have got lists of their own.
+        Returns whose lists ran too short, to be searched anew.
         """
-        owners, bounds = revision.owners, revision.bounds
-        if not len(owners):
-            return owners
+        bounds, width = revision.bounds, self.width
         # A stable sort leaves equal keys as they stand: the new members are the youngest.
         order = revision.keys.argsort(axis=1, kind="stable")
         order += np.arange(0, order.size, order.shape[1])[:, np.newaxis]
         keys, slots = revision.keys.take(order), revision.slots.take(order)
-        if keys.shape[1] > self.width:
-            bounds = np.minimum(bounds, keys[:, self.width])
-        self._store(owners, slots, keys, bounds)
-        short: Slots = owners[(keys[:, self._need - 1] == np.inf) & (bounds < np.inf)]
+        if keys.shape[1] > width:
+            bounds = np.minimum(bounds, keys[:, width])
+        # All in one: what is written lies far apart, and each visit costs more than its bytes.
+        self._store(
+            np.concatenate((revision.owners, new)),
+            np.concatenate((slots[:, :width], found.slots[:, :width])),
+            np.concatenate((keys[:, :width], found.keys[:, :width])),
+            np.concatenate((bounds, found.keys[:, width])),
+        )
+        short: Slots = revision.owners[(keys[:, self._need - 1] == np.inf) & (bounds < np.inf)]
         return short
 
     def discard(self, gone: Slots) -> None:
         """Empty the lists of owners that left the window."""
         self.slots[gone] = self._window.capacity
         self.keys[gone] = np.inf
+        self._bounds_up[gone] = -np.inf
+        self._oldest[gone] = _NEVER
 
     def remove_members(self, gone: Slots) -> None:
         """Take members out of the pool."""
@@ -163,35 +166,38 @@ class NeighborLists:
         if len(firsts) == len(owners):
             for start in range(0, len(owners), step):
                 some = slice(start, start + step)
-                self.settle(owners[some], rows[some], *window.propose(rows[some]))
+                near = self.near(owners[some], rows[some], *window.propose(rows[some]))
+                self._store(owners[some], *near, near.keys[:, self.width])
             return
         for start in range(0, len(firsts), step):
             stop = start + step
             queries = rows[firsts[start:stop]]
             mine = np.flatnonzero((group >= start) & (group < stop))
-            self.settle(owners[mine], queries, *window.propose(queries), group[mine] - start)
+            lines = group[mine] - start
+            near = self.near(owners[mine], queries, *window.propose(queries), lines)
+            self._store(owners[mine], *near, near.keys[:, self.width])
 
-    def settle(
+    def near(
         self,
         owners: Slots,
         queries: Rows,
         low: Rows,
         margins: FloatArray,
         lines: NDArray[np.intp] | None = None,
-    ) -> None:
-        """Fill the lists of `owners` out of proposals for their rows; `low` is overwritten.
+    ) -> Found:
+        """Return the members nearest to `owners`, one more than a list holds.
 
-        Each owner has a query of its own, or `lines` says whose is whose.
+        They are found out of proposals for the owners' rows; `low` is overwritten. Each owner has
+        a query of its own, or `lines` says whose is whose.
         """
         if self.members < low.shape[1]:
             low += self._outside[: low.shape[1]]
         if lines is None:
             low[np.arange(len(owners)), owners] = np.inf
         found = nearest_of_each(self._window, queries, low, margins, self.width + 1)
-        slots, keys = found
         if lines is not None:
-            slots, keys = _without(owners, slots[lines], keys[lines])
-        self._store(owners, slots, keys, keys[:, self.width])
+            found = _without(owners, found.slots[lines], found.keys[lines])
+        return found
 
     # -- inside ---------------------------------------------------------------------------
     def _store(self, owners: Slots, slots: Slots, keys: FloatArray, bounds: FloatArray) -> None:
@@ -248,11 +254,13 @@ def _few_columns(keys: FloatArray, members: Slots) -> tuple[FloatArray, Slots]:
     return np.take_along_axis(keys, order, axis=1), members[order]
 
 
-def _without(owners: Slots, slots: Slots, keys: FloatArray) -> tuple[Slots, FloatArray]:
+def _without(owners: Slots, slots: Slots, keys: FloatArray) -> Found:
     """Take each owner out of its line; what is then the last place stays as it was."""
     own = slots == owners[:, np.newaxis]
     last = slots.shape[1] - 1
     place = np.where(own.any(axis=1), own.argmax(axis=1), last)[:, np.newaxis]
     others = np.arange(last + 1)
     others = np.minimum(others + (others >= place), last)
-    return np.take_along_axis(slots, others, axis=1), np.take_along_axis(keys, others, axis=1)
+    return Found(
+        np.take_along_axis(slots, others, axis=1), np.take_along_axis(keys, others, axis=1)
+    )
