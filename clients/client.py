@@ -6,29 +6,26 @@ It is a thin shell: what a call sends and what its answer means is in `clients._
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import httpx
 
 from clients import _wire
-from clients._base import TIMEOUT_S, Base, broken, id_of, ids_of, read
+from clients._base import TIMEOUT_S, broken, id_of, ids_of, read
 from clients._call import Call
+from clients._model_calls import ModelCalls
 from clients.errors import ApiError
-from clients.evaluation_types import Evaluation
 from clients.neighbor_types import Hubs, Neighbors, WindowNoise
-from clients.noise_types import Noise, NoiseRates
 from clients.retries import RETRIES, Retries
 from clients.types import (
-    Challenger,
     Decision,
     Example,
     Features,
     Feedback,
     Instance,
     Model,
-    ModelSpec,
     Readiness,
     Receipt,
     State,
@@ -37,7 +34,7 @@ from clients.types import (
 T = TypeVar("T")
 
 
-class Client(Base):
+class Client(ModelCalls):
     """Everything that the service can do, for code without asyncio. Safe to share by threads.
 
     A call (but an import or export) is tried again after a broken connection, a timeout, 429
@@ -101,193 +98,6 @@ class Client(Base):
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def create_model(self, spec: ModelSpec) -> Model:
-        """Create a model, or find it there with the same spec.
-
-        Raises
-        ------
-        ConflictError
-            A model of this name has another spec.
-        InvalidError
-            The spec is wrong; `details` says where.
-        """
-        return self._send(_wire.create_model(spec))
-
-    def list_models(self) -> list[Model]:
-        """Return all models."""
-        return self._send(_wire.list_models())
-
-    def get_model(self, model: str) -> Model:
-        """Return one model.
-
-        Raises
-        ------
-        NotFoundError
-            There is no such model; so in every call that names one.
-        """
-        return self._send(_wire.get_model(model))
-
-    def delete_model(self, model: str) -> None:
-        """Delete a model with its log and state, for good."""
-        self._send(_wire.delete_model(model))
-
-    def change_labels(
-        self,
-        model: str,
-        *,
-        add: Sequence[str] = (),
-        retire: Sequence[str] = (),
-        features: Mapping[str, Sequence[float]] | None = None,
-    ) -> Model:
-        """Add labels (or restore retired ones) and retire others; what was learned stays.
-
-        Parameters
-        ----------
-        model
-            Its name.
-        add, retire
-            Names of labels.
-        features
-            What labels in `add` are like, new or not, where the learner has `n_label_features`:
-            so many numbers each. A new label begins as those with similar features.
-        """
-        return self._send(_wire.change_labels(model, add, retire, features))
-
-    def set_rates(
-        self,
-        model: str,
-        *,
-        rho_0: float,
-        rho_1: float,
-        by_label: Mapping[str, NoiseRates] | None = None,
-    ) -> int:
-        """Let the model assume other noise rates from now on; return the event's number.
-
-        Parameters
-        ----------
-        model
-            Its name.
-        rho_0
-            P(feedback = 1 | the label was wrong), in [0, 1).
-        rho_1
-            P(feedback = 0 | the label was right), in [0, 1), with rho_0 + rho_1 < 1.
-        by_label
-            Labels with rates of their own, for a learner that uses each label's; every other
-            label has the common ones.
-        """
-        return self._send(_wire.set_rates(model, rho_0, rho_1, by_label))
-
-    def add_challenger(self, model: str, name: str, learner: dict[str, Any]) -> Model:
-        """Let one more learner learn from the model's log without deciding.
-
-        Parameters
-        ----------
-        model
-            Its name.
-        name, learner
-            As in `Challenger`.
-
-        Raises
-        ------
-        InvalidError
-            The learner takes no feedback, or there are four already.
-        ConflictError
-            There is another learner with this name.
-        """
-        return self._send(_wire.add_challenger(model, Challenger(name, learner)))
-
-    def drop_challenger(self, model: str, name: str) -> None:
-        """Forget a challenger with what it has learned.
-
-        Raises
-        ------
-        ConflictError
-            It decides: promote another one first.
-        """
-        self._send(_wire.drop_challenger(model, name))
-
-    def promote(self, model: str, name: str) -> Model:
-        """Let a challenger decide from now on; the one that decided becomes a challenger.
-
-        The learner that the model was made with is called `"original"`.
-
-        Raises
-        ------
-        NotFoundError
-            There is no such challenger.
-        """
-        return self._send(_wire.promote(model, name))
-
-    def evaluate(self, model: str, *, rounds: int | None = None) -> Evaluation:
-        """Return what the model's policies are worth, from the newest rounds of its log.
-
-        Parameters
-        ----------
-        model
-            Its name.
-        rounds
-            How many at most, 2 to 20,000; as many as possible by default.
-
-        Raises
-        ------
-        InvalidError
-            The model's learner takes no feedback.
-
-        Examples
-        --------
-        ::
-
-            for policy in client.evaluate("ads").policies:
-                print(policy.policy, policy.name, policy.best, policy.verdict)
-        """
-        return self._send(_wire.evaluate(model, rounds))
-
-    def noise(self, model: str) -> Noise:
-        """Return what is known of how a model's clicks lie: rates in force, and estimates.
-
-        Raises
-        ------
-        InvalidError
-            The model's learner uses no noise rates.
-        ProtocolError
-            It reads them off neighbours' labels: see `window_noise`.
-        """
-        return self._send(_wire.noise(model))
-
-    def estimate_noise(self, model: str) -> int:
-        """Ask for an estimate of the noise rates from the newest feedback; return its number.
-
-        It is made in the background and comes into force by itself if it can be trusted. While
-        one is asked for or being made, it is that one.
-
-        Raises
-        ------
-        InvalidError
-            The model's learner uses no noise rates.
-
-        Examples
-        --------
-        ::
-
-            number = client.estimate_noise("ads")
-            while (estimate := client.noise("ads").result(number)) is None:
-                time.sleep(1)
-            print(estimate.verdict, estimate.rho_0, estimate.rho_1)
-        """
-        return self._send(_wire.estimate_noise(model))
-
-    def cancel_estimate(self, model: str) -> None:
-        """End the estimate that is asked for or being made, if any; the rates in force stay.
-
-        It then stands in the history, its verdict "cancelled".
-
-        Raises
-        ------
-        InvalidError
-            The model's learner uses no noise rates.
-        """
-        self._send(_wire.cancel_estimate(model))
 
     def predict(
         self,

@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 
-from learners.checks import play, state_digest
+from learners.assertions import play, state_digest
 from tests.learners.cases import CASES
 
 ROUNDS = 2_000

@@ -12,7 +12,7 @@ import pytest
 from river import datasets, drift, evaluate, metrics, preprocessing
 
 from learners import InputError, NoiseRates, Outcome, ParameterError, create, draw
-from learners.checks import state_digest
+from learners.assertions import state_digest
 from learners.noise import flip_bit
 from learners.river_adapter import RiverClassifier
 

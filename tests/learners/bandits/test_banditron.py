@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from learners import RCNBF, Banditron, Outcome, ParameterError, Perceptron
-from learners.checks import play, state_digest
+from learners.assertions import play, state_digest
 from tests.learners.bandits.golden import show, vector
 
 START = np.array([[0.5, 0.0], [0.1, 0.2], [-0.3, 0.1]])

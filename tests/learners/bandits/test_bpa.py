@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from learners import BPA, Outcome, ParameterError, draw
+from learners.assertions import state_digest
 from learners.base import FloatArray
-from learners.checks import state_digest
 from tests.learners.bandits.golden import ROUNDS, show, vector
 from tests.reference.bandits import SlowBPA
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from learners import Confidit, Outcome, ParameterError, StateError
+from learners.assertions import state_digest
 from learners.base import FloatArray
-from learners.checks import state_digest
 from tests.learners.bandits.golden import ROUNDS, vector
 from tests.reference.bandits import SlowConfidit, argmax
 

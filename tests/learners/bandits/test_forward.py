@@ -16,8 +16,8 @@ from learners import (
     UnsupportedError,
     draw,
 )
+from learners.assertions import state_digest
 from learners.base import FloatArray
-from learners.checks import state_digest
 from tests.reference.bandits import SlowForward, argmax
 
 SEEDS = st.integers(0, 2**32 - 1)

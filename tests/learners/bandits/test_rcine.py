@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from learners import RCINE, RCNBF, Banditron, Learner, NoiseRates, Outcome, UnsupportedError, draw
+from learners.assertions import play, state_digest
 from learners.base import FloatArray
-from learners.checks import play, state_digest
 from learners.noise import flip_bit
 from tests.learners.bandits.golden import vector
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from learners import SOBA, Outcome, ParameterError, draw
-from learners.checks import state_digest
+from learners.assertions import state_digest
 from tests.learners.bandits.golden import show, vector
 from tests.reference.bandits import SlowSOBA
 

@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from learners import LEARNERS, Outcome, create
-from learners.checks import CHECKS, Check, LearnerFactory, state_digest
+from learners.assertions import state_digest
+from learners.checks import CHECKS, Check, LearnerFactory
 from learners.errors import InputError, StateError
 from learners.neighbors import AutoRkNN, HwKNN, NeighborBandit, WindowLearner, window
 from tests.learners.neighbors.contract import CASES
