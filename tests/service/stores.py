@@ -159,3 +159,20 @@ async def learn(store: Store, address: Address, first: int, count: int) -> None:
     """Log examples; their number is their seq."""
     items = [(nonce(number), example()) for number in range(first, first + count)]
     await store.learn(address, items, 0)
+
+
+async def fold_again(store: Store, address: Address) -> bytes:
+    """Return the state that a fresh copy gets from the log alone."""
+    fresh = Replica(store, address.key, await store.meta(address.key), SECRET)
+    await fresh._fold_to_head(fresh.fold)
+    return fresh.fold.encode()
+
+
+async def two_snapshots(store: Store, address: Address) -> Replica:
+    """Return a copy whose model has snapshots of events 4 and 8, and ends at event 10."""
+    replica = await replica_of(store, address)
+    for first in (0, 4):
+        await play(replica, 4, first)
+        await replica.save_snapshot()
+    await play(replica, 2, 8)
+    return replica

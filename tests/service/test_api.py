@@ -1,10 +1,7 @@
 """The whole API over real HTTP: every call does what docs/api.md says."""
 
 import io
-import json
 import time
-from collections.abc import Iterator
-from typing import Any, TypeAlias
 
 import httpx
 import numpy as np
@@ -15,74 +12,9 @@ from service.events import Decision, Event, Example, Kind, LabelChange, Rates
 from service.fold import Fold
 from service.spec import ModelSpec
 from tests.service.apps import NDJSON, RCNBF, Json, spec_of
-from tests.serving import Service
+from tests.service.live import Items, Model, refused
 
-Items: TypeAlias = list[Json]
 BATCH = 1000
-
-
-class Model:
-    """One model of a running service, with its calls."""
-
-    def __init__(self, http: httpx.Client, **change: Any) -> None:
-        self.http = http
-        self.spec = spec_of(**change)
-        self.path = f"/v1/models/{self.spec['name']}"
-        answer = http.post("/v1/models", json=self.spec)
-        assert answer.status_code == 201, answer.text
-        self.created: Json = answer.json()
-
-    def post(self, call: str, body: Any, status: int = 200) -> Json:
-        """Send a call and return its answer."""
-        answer = self.http.post(f"{self.path}/{call}", json=body)
-        assert answer.status_code == status, answer.text
-        found: Json = answer.json()
-        return found
-
-    def post_lines(self, call: str, items: Items, status: int = 200) -> Items:
-        """Send a batch as NDJSON and return the lines of its answer."""
-        body = "".join(json.dumps(item) + "\n" for item in items)
-        answer = self.http.post(f"{self.path}/{call}/batch", content=body, headers=NDJSON)
-        assert answer.status_code == status, answer.text
-        assert answer.headers["content-type"] == NDJSON["content-type"]
-        return [json.loads(line) for line in answer.text.splitlines()]
-
-    def describe(self) -> Json:
-        """Return the model."""
-        found: Json = self.http.get(self.path).json()
-        return found
-
-    def counters(self) -> dict[str, int]:
-        """Return the counters that are not 0."""
-        return {name: n for name, n in self.describe()["counters"].items() if n}
-
-    def log(self) -> Items:
-        """Return the events of the export."""
-        return [json.loads(line) for line in self.http.get(f"{self.path}/log").text.splitlines()][
-            1:
-        ]
-
-
-@pytest.fixture(scope="module")
-def http(service: Service) -> Iterator[httpx.Client]:
-    """Return a client of the session's service."""
-    with httpx.Client(base_url=service.url, timeout=30) as client:
-        yield client
-
-
-@pytest.fixture
-def model(http: httpx.Client) -> Iterator[Model]:
-    """Return a fresh model, deleted afterwards."""
-    model = Model(http)
-    yield model
-    http.delete(model.path)
-
-
-def refused(answer: Json) -> str:
-    """Return the code of an error, after checking its form."""
-    assert answer.keys() == {"error"}
-    assert answer["error"].keys() == {"code", "message", "details"}
-    return str(answer["error"]["code"])
 
 
 # -- models -----------------------------------------------------------------------------------
@@ -300,128 +232,6 @@ def test_silence_ends_a_decision(http: httpx.Client, on_expiry: str) -> None:
     with np.load(io.BytesIO(state.content)) as arrays:
         assert bool(arrays["learner.weights"].any()) is (on_expiry == "no_click")
     http.delete(model.path)
-
-
-# -- labels and rates -------------------------------------------------------------------------
-def test_labels_come_and_go_while_it_runs(http: httpx.Client) -> None:
-    """A new label is explored at once, a retired one never chosen, and it may come back."""
-    model = Model(http, learner={"kind": "banditron", "gamma": 0.5})
-
-    def drawn() -> dict[str, float]:
-        items = [{"x": [1, 1, 1]} for _ in range(400)]
-        found = model.post("predict/batch", {"items": items})["items"]
-        return {d["label"]: d["propensity"] for d in found}
-
-    changed = model.post("labels", {"add": ["d", "e"], "retire": ["a"]})
-    assert [(label["name"], label["active"]) for label in changed["labels"]] == [
-        ("a", False), ("b", True), ("c", True), ("d", True), ("e", True),
-    ]  # fmt: skip
-    assert changed["seq"] == 1
-    # The explored half is shared by the four that are active.
-    assert drawn() == {"b": 0.625, "c": 0.125, "d": 0.125, "e": 0.125}
-    answer = model.post("predict", {"x": [1, 1, 1], "allowed": ["a"]}, 422)
-    assert "not retired" in answer["error"]["message"]
-    assert model.post("labels", {"add": ["d"], "retire": ["a"]})["seq"] == 1
-    model.post("labels", {"add": ["a"], "retire": ["b", "c", "d"]})
-    assert drawn() == {"a": 0.75, "e": 0.25}
-    for body, where in (
-        ({"retire": ["a", "e"]}, "retire"),
-        ({"retire": ["z"]}, "retire[0]"),
-        ({"add": ["x"], "retire": ["x"]}, "retire[0]"),
-        ({"add": [""]}, "add[0]"),
-        ({"add": [f"l{i}" for i in range(1020)]}, "add"),
-        ({"added": ["x"]}, "added"),
-    ):
-        answer = model.post("labels", body, 422)
-        assert answer["error"]["details"][0]["where"] == where
-    assert model.describe()["seq"] == 2
-    http.delete(model.path)
-
-
-def test_rates_hold_from_their_event_on(model: Model) -> None:
-    """Set once, logged once; the same again is the same event."""
-    assert model.post("rates", {"rho_0": 0.2, "rho_1": 0.3}) == {"seq": 1}
-    assert model.post("rates", {"rho_0": 0.2, "rho_1": 0.3})["seq"] == 1
-    assert model.post("rates", {"rho_0": 0.0, "rho_1": 0}) == {"seq": 2}
-    assert [(e["kind"], e["rho_0"], e["rho_1"]) for e in model.log()] == [
-        ("rates", 0.2, 0.3),
-        ("rates", 0.0, 0.0),
-    ]
-    for body in ({"rho_0": 0.5, "rho_1": 0.5}, {"rho_0": 1, "rho_1": 0}, {"rho_0": 0.1}):
-        assert refused(model.post("rates", body, 422)) == "invalid"
-
-
-def test_labels_have_rates_of_their_own(http: httpx.Client) -> None:
-    """Named labels get theirs, the others the common ones, in one event of the log."""
-    model = Model(http, learner={"kind": "forward", "n_waves": 0}, estimate_every=0)
-    hats = {"b": {"rho_0": 0.4, "rho_1": 0.1}}
-    body = {"rho_0": 0.2, "rho_1": 0.3, "by_label": hats}
-    assert model.post("rates", body) == model.post("rates", body) == {"seq": 1}
-    common = {"rho_0": 0.2, "rho_1": 0.3}
-    told = model.http.get(f"{model.path}/noise").json()
-    assert told["rates"] == common
-    assert told["rates_by_label"] == {"a": common, "b": hats["b"], "c": common}
-    (event,) = model.log()
-    assert event["by_label"] == {
-        "rho_0": [0.2, 0.4, 0.2],
-        "rho_1": [0.3, 0.1, 0.3],
-        "rho_0_error": [0.0] * 3,
-        "rho_1_error": [0.0] * 3,
-    }
-    # A label that comes is one of those that have the common rates, once they are said again.
-    model.post("labels", {"add": ["number"]})
-    assert model.post("rates", body | {"by_label": {"number": hats["b"]}}) == {"seq": 3}
-    told = model.http.get(f"{model.path}/noise").json()["rates_by_label"]
-    assert told == {"a": common, "b": common, "c": common, "number": hats["b"]}
-    assert model.post("rates", common) == {"seq": 4}
-    told = model.http.get(f"{model.path}/noise").json()["rates_by_label"]
-    assert list(told.values()) == [common] * 4
-    for each, where in (
-        ({"z": hats["b"]}, "by_label.z"),
-        ({"b": {"rho_0": 0.5, "rho_1": 0.5}}, "by_label.b"),
-        ({"number": {"rho_0": 1.0, "rho_1": 0.5}}, "by_label.number.rho_0"),
-        ({"b": {"rho_0": 0.5}}, "by_label.b.rho_1"),
-        ({"b": 0.5}, "by_label.b"),
-        ([0.1, 0.2, 0.3], "by_label"),
-    ):
-        answer = model.post("rates", body | {"by_label": each}, 422)
-        assert answer["error"]["details"][0]["where"] == where
-    assert model.describe()["seq"] == 4
-    http.delete(model.path)
-
-
-def test_rates_of_labels_are_for_learners_that_use_them(http: httpx.Client) -> None:
-    """A learner that uses common rates only refuses them, unless a challenger uses them."""
-    body: Json = {"rho_0": 0.2, "rho_1": 0.3, "by_label": {"b": {"rho_0": 0.4, "rho_1": 0.1}}}
-    forward = {"name": "rival", "learner": {"kind": "forward", "n_waves": 0}}
-    alone, watched = Model(http), Model(http, challengers=[forward])
-    answer = alone.post("rates", body, 422)
-    assert "a learner that uses each label's noise rates" in answer["error"]["message"]
-    assert alone.describe()["seq"] == 0
-    assert watched.post("rates", body) == {"seq": 1}
-    told = http.get(f"{watched.path}/noise").json()
-    assert (told["rates"], told["rates_by_label"]) == ({"rho_0": 0.2, "rho_1": 0.3}, {})
-    http.post(f"{watched.path}/challengers/rival/promote")
-    assert http.get(f"{watched.path}/noise").json()["rates_by_label"]["b"] == body["by_label"]["b"]
-    for model in (alone, watched):
-        http.delete(model.path)
-
-
-# -- features ---------------------------------------------------------------------------------
-def test_named_and_hashed_features(http: httpx.Client) -> None:
-    """Instances by name, declared or hashed; what is wrong is named."""
-    fields = [
-        {"name": "age", "type": "number"},
-        {"name": "page", "type": "category", "values": ["home", "cart"]},
-    ]
-    named = Model(http, features={"type": "named", "fields": fields}, scaling="standard")
-    named.post("predict", {"x": {"age": 3, "page": "home"}})
-    answer = named.post("predict", {"x": {"age": 3, "page": "shop", "colour": 1}}, 422)
-    assert [d["where"] for d in answer["error"]["details"]] == ["x.colour", "x.page"]
-    hashed = Model(http, features={"type": "hashed", "size": 32})
-    hashed.post("predict/batch", {"items": [{"x": {"any": 1, "thing": "goes"}}, {"x": {}}]})
-    for model in (named, hashed):
-        http.delete(model.path)
 
 
 # -- files ------------------------------------------------------------------------------------

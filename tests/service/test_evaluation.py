@@ -14,7 +14,7 @@ from service import challengers, evaluation
 from service.evaluation import rates_in_force, verdict_of
 from service.events import LabelChange, Rates, RatesByLabel
 from tests.service.apps import RCNBF, Json, app_client, create
-from tests.service.test_fold import admin, fold_of
+from tests.service.folds import admin, fold_of
 from tests.service.test_transfer import exported
 
 BPA: Json = {"name": "passive", "learner": {"kind": "bpa", "gamma": 0.3}}

@@ -13,8 +13,8 @@ from service.events import ChallengerChange, LabelChange
 from service.fold import Fold
 from service.spec import ModelSpec
 from tests.service.apps import app_client, create, spec_of
+from tests.service.folds import entry_of, round_of
 from tests.service.test_challengers import admin
-from tests.service.test_fold import entry_of, round_of
 
 FORWARD: dict[str, Any] = {"kind": "forward", "n_waves": 0, "n_label_features": 2}
 FEATURES = {"a": [1.0, 0.0], "b": [0.0, 2.0]}

@@ -1,0 +1,96 @@
+"""Noise rates in a fold, and the change of clicks that makes them be estimated anew."""
+
+import pytest
+
+from learners import Forward
+from service.codec import CodecError, encode_state
+from service.events import (
+    Decision,
+    Event,
+    Kind,
+    LabelChange,
+    Rates,
+    RatesByLabel,
+)
+from service.fold import Fold
+from tests.service.folds import LEARNERS, admin, fold_of, row_of
+
+EACH = RatesByLabel([0.1, 0.2, 0.3], [0.2, 0.1, 0.0], [0.01] * 3, [0.02] * 3)
+
+
+def test_a_learner_that_takes_common_rates_gets_these() -> None:
+    """Protects learners like RCINE from an event that has each label's rates too."""
+    one, other = (fold_of(learner=LEARNERS["rcine"]) for _ in range(2))
+    one.apply(admin(Rates(0.2, 0.1, EACH)))
+    other.apply(admin(Rates(0.2, 0.1)))
+    assert one.rejected == 0
+    assert encode_state(one.learner.state()) == encode_state(other.learner.state())
+
+
+def test_a_learner_that_takes_each_labels_rates_gets_these(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each label's own; one that came after the estimate gets the common ones, hardly known."""
+    told: list[list[list[float]]] = []
+    monkeypatch.setattr(
+        Forward, "set_label_rates", lambda _, *arrays: told.append([a.tolist() for a in arrays])
+    )
+    fold = fold_of(learner=LEARNERS["forward"])
+    fold.apply(admin(LabelChange(["d"], [])))
+    fold.apply(admin(Rates(0.25, 0.15, EACH)))
+    rho_0, rho_1, error_0, error_1 = told[0]
+    assert (rho_0, rho_1) == ([0.1, 0.2, 0.3, 0.25], [0.2, 0.1, 0.0, 0.15])
+    assert (error_0[:3], error_1[:3]) == ([0.01] * 3, [0.02] * 3)
+    assert min(error_0[3], error_1[3]) > 0.25
+    # Rates that somebody set are common to all labels.
+    fold.apply(admin(Rates(0.3, 0.3)))
+    assert len(told) == 1
+    assert fold.learner.state()["rho_0"] == 0.3
+
+
+def click(fold: Fold, feedback: int, *, greedy: int = 0) -> None:
+    """Fold one click, or none, on label 0."""
+    decision = Decision(0, greedy, 0.5, 0, bytes(8), row_of(1))
+    fold.apply(Event(Kind.FEEDBACK, 0, bytes(12), feedback, decision))
+
+
+def test_a_change_of_the_clicks_is_noticed_at_the_same_event_by_every_worker() -> None:
+    """Also by one that starts from a snapshot, and once: it then compares with newer clicks."""
+    options = {"learner": LEARNERS["rcine"], "estimate_on_drift": True}
+    first, second = fold_of(**options), fold_of(**options)
+    for number in range(3000):
+        for fold in (first, second):
+            click(fold, int(number < 1500))
+        if number == 1510:
+            blob = second.encode()
+            second = fold_of(**options)
+            second.restore(blob, first.seq, first.chain)
+    assert 1500 < first.drift_seq == second.drift_seq < 1800
+    assert first.encode() == second.encode()
+
+
+def test_clicks_on_explored_labels_are_no_drift() -> None:
+    """Protects from an alarm over what the learner itself would not have shown."""
+    fold = fold_of(learner=LEARNERS["rcine"], estimate_on_drift=True)
+    for number in range(3000):
+        click(fold, int(number < 1500), greedy=1)
+    assert fold.drift_seq == 0
+
+
+def test_new_rates_begin_the_comparison_anew() -> None:
+    """Protects from a second estimate over the change that the first one has seen."""
+    fold = fold_of(learner=LEARNERS["rcine"], estimate_on_drift=True)
+    for number in range(3000):
+        if number == 1500:
+            fold.apply(admin(Rates(0.2, 0.1)))
+        click(fold, int(number < 1500))
+    assert fold.drift_seq == 0
+
+
+def test_without_the_option_a_state_has_no_detector() -> None:
+    """Protects stored snapshots: those of other models stay what they were."""
+    fold = fold_of(learner=LEARNERS["rcine"])
+    assert not any("drift" in name for name in fold.state())
+    watched = fold_of(learner=LEARNERS["rcine"], estimate_on_drift=True)
+    with pytest.raises(CodecError):
+        watched.restore(fold.encode(), 0, "0" * 16)
