@@ -384,10 +384,12 @@ class Learner(ABC):
         return np.flatnonzero(mask)
 
 
-def check_count(name: str, value: object, least: int = 1) -> int:
-    """Return `value` if it is a plain integer of at least `least`, else raise ParameterError."""
+def check_count(name: str, value: object, least: int = 1, most: int | None = None) -> int:
+    """Return `value` if it is a plain integer in [least, most], else raise ParameterError."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least:
-        return int(value)
+        if most is None or value <= most:
+            return int(value)
+        raise ParameterError(expected(name, f"an integer of at most {most:,}", value))
     raise ParameterError(expected(name, f"an integer of at least {least}", value))
 
 

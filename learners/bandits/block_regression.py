@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from learners.bandits.block_covariance import let_drift, look, narrow, unconnected
 from learners.bandits.linear import (
     MAX_MATRIX_ENTRIES,
     check_at_least,
@@ -29,9 +30,6 @@ FIRST_NOISE, FIRST_COUNT = 0.25, 20.0
 NOISE_MEMORY = 500.0
 #: Least variance: a row that predicted everything right must not become deaf to what is new.
 LEAST_NOISE = 0.01
-#: Largest block that is taken where none is asked for: it needed fewer clicks than 16 on each of
-#: six streams, and a round takes a tenth longer.
-LARGEST_FITTING = 32
 
 
 class View(NamedTuple):
@@ -109,7 +107,7 @@ class BlockRegression:
         first[constant] = CONSTANT_VARIANCE * prior
         self._first = first.reshape(self.n_blocks, self.block)
         self._check_size(n_rows)
-        self._squares = np.empty((self.n_blocks, self.block, self.block))
+        self._space = np.empty((self.n_blocks, self.block, self.block))
         self._take(
             np.zeros((n_rows, self.padded)),
             np.concatenate([self._new_covariance()] * n_rows),
@@ -161,10 +159,7 @@ class BlockRegression:
     def view(self, row: int, z: FloatArray) -> View:
         """Return what a row makes of `z`."""
         blocks = z.reshape(self.n_blocks, self.block)
-        np.multiply(self._covariances[row], blocks[:, np.newaxis, :], out=self._squares)
-        moves = np.add.reduce(self._squares, 2)
-        # Rounding can leave -1e-20 of what is tiny: a variance is never below 0.
-        spreads = np.maximum(np.add.reduce(np.multiply(moves, blocks), 1), 0.0)
+        moves, spreads = look(self._covariances[row], blocks, self._space)
         value = float(np.add.reduce(np.multiply(self._weights[row], z)))
         return View(value, moves, spreads)
 
@@ -172,12 +167,9 @@ class BlockRegression:
         """Move a row's weights along what it saw, and make it surer there."""
         covariance, moves = self._covariances[row], view.moves
         self._weights[row] += np.multiply(moves.reshape(self.padded), step)
-        moves /= np.sqrt(noise + view.spreads)[:, np.newaxis]
-        np.multiply(moves[:, :, np.newaxis], moves[:, np.newaxis, :], out=self._squares)
-        covariance -= self._squares
+        narrow(covariance, moves, view.spreads, noise, self._space)
         if self._drift:
-            diagonal = _diagonals(covariance)
-            np.minimum(diagonal + self._drift, np.maximum(diagonal, self._first), out=diagonal)
+            let_drift(covariance, self._drift, self._first)
 
     def grow(self, weights: FloatArray) -> None:
         """Add a row that begins with `weights` and is not sure of them."""
@@ -228,26 +220,10 @@ class BlockRegression:
         self._products = product_space(*weights.shape)
 
     def _new_covariance(self) -> FloatArray:
-        covariance = np.zeros((1, self.n_blocks, self.block, self.block))
-        _diagonals(covariance[0])[:] = self._first
-        return covariance
+        return unconnected(self._first)[np.newaxis]
 
     def _check_size(self, n_rows: int) -> None:
         entries = (n_rows + self._beside) * self.padded * self.block
         if entries > MAX_MATRIX_ENTRIES:
             what = f"at most {MAX_MATRIX_ENTRIES:,} entries; a smaller block_size takes fewer"
             raise ParameterError(expected("n_labels x features x block_size", what, entries))
-
-
-def fitting_block(n_rows: int, width: int) -> int:
-    """Return the block that is taken where none is asked for: a power of two that fits."""
-    block = LARGEST_FITTING
-    while block > 1 and n_rows * (width + block) * block > MAX_MATRIX_ENTRIES:
-        block //= 2
-    return block
-
-
-def _diagonals(covariance: FloatArray) -> FloatArray:
-    """Return a view of the diagonals of blocks, (n, B) of (n, B, B)."""
-    n_blocks, block, _ = covariance.shape
-    return covariance.reshape(n_blocks, block * block)[:, :: block + 1]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from learners.base import FloatArray
+from learners.base import Distribution, FloatArray
+from learners.validation import check_choice, check_number
 
 
 def inverse_gap_weighting(rewards: FloatArray, gain: float | FloatArray) -> FloatArray:
@@ -48,3 +50,64 @@ def inverse_gap_weighting(rewards: FloatArray, gain: float | FloatArray) -> Floa
     rest = 1.0 - float(np.add.reduce(probabilities))
     probabilities[best] = max(rest, float(np.maximum.reduce(probabilities)))
     return probabilities
+
+
+class GapExploration:
+    """Chooses a label by how often each one is thought to be right, and tries the others, too.
+
+    Inverse gap weighting with a gain that grows with what is known of each label, so that one
+    that was shown less than its share is explored more, and a new one is tried at once::
+
+        p_k = 1 / (m + gain_k (max q - q_k)) for each of m labels but the best, which has the rest
+        gain_k = gain scale sqrt(min(rounds, m n_k) + 1),      n_k rounds that showed k
+
+    Parameters
+    ----------
+    exploration
+        "gaps" as above, or "greedy": the best label, so that `gamma` is all there is.
+    gain
+        How sharply gaps count, in [0, 1e6]. More explores less.
+    gamma
+        Share of rounds that explore uniformly besides, in [0, 1].
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is of the wrong type or out of range.
+    """
+
+    def __init__(self, exploration: str, gain: float, gamma: float) -> None:
+        self.exploration = check_choice("exploration", exploration, ("gaps", "greedy"))
+        self.gain = check_number("gain", gain, 0, 1e6)
+        self.gamma = check_number("gamma", gamma, 0, 1)
+
+    def gains(
+        self, counts: FloatArray, rounds: float, codes: NDArray[np.intp] | None, scale: float
+    ) -> FloatArray:
+        """Return how sharply the gap of each label that may be chosen (None: all) counts."""
+        chosen = counts if codes is None else counts[codes]
+        known = np.minimum(chosen * len(chosen), rounds)
+        known += 1.0
+        np.sqrt(known, out=known)
+        known *= self.gain * scale
+        return known
+
+    def choose(
+        self, relevance: FloatArray, codes: NDArray[np.intp] | None, gains: FloatArray
+    ) -> Distribution:
+        """Return the distribution over the labels `codes`, or all, of one instance."""
+        chosen = relevance if codes is None else relevance[codes]
+        m, best = len(chosen), int(chosen.argmax())
+        if self.exploration == "gaps":
+            shares = inverse_gap_weighting(chosen, gains)
+        else:
+            shares = np.zeros(m)
+            shares[best] = 1.0
+        if self.gamma:
+            shares *= 1.0 - self.gamma
+            shares += self.gamma / m
+        if codes is None:
+            return Distribution(shares, best)
+        probabilities = np.zeros(len(relevance))
+        probabilities[codes] = shares
+        return Distribution(probabilities, int(codes[best]))

@@ -8,12 +8,14 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.bandits.block_regression import BlockRegression, fitting_block
-from learners.bandits.exploration import inverse_gap_weighting
+from learners.bandits.bent_inputs import BentInputs
+from learners.bandits.block_covariance import MAX_BLOCK, fitting_block
+from learners.bandits.block_regression import BlockRegression
+from learners.bandits.exploration import GapExploration
 from learners.bandits.label_features import MAX_LABEL_FEATURES, LabelFeatures
 from learners.bandits.label_rates import LabelRates
-from learners.bandits.linear import MIN_SQUARED_NORM
-from learners.bandits.random_features import RandomFeatures
+from learners.bandits.linear import MAX_MATRIX_ENTRIES
+from learners.bandits.random_features import MAX_WAVES
 from learners.base import (
     Distribution,
     FloatArray,
@@ -23,9 +25,9 @@ from learners.base import (
     StateValue,
     check_count,
 )
-from learners.errors import InputError, ParameterError, UnsupportedError, expected
+from learners.errors import InputError, ParameterError, UnsupportedError
 from learners.noise.rates import NoiseRates
-from learners.validation import check_choice, check_instance, check_instances, check_number
+from learners.validation import check_instance, check_instances, check_number
 
 #: First variances of weights where labels have features, in shares of the usual ones: a label's
 #: own weights and the shared ones have one half each. (Of items whose worth is mostly in their
@@ -140,16 +142,18 @@ class Forward(Learner):
         seed: int = 0,
     ) -> None:
         super().__init__(n_features, n_labels)
-        self.exploration = check_choice("exploration", exploration, ("gaps", "greedy"))
-        self.gain = check_number("gain", gain, 0, 1e6)
-        self.gamma = check_number("gamma", gamma, 0, 1)
+        self._explorer = GapExploration(exploration, gain, gamma)
+        self.exploration = self._explorer.exploration
+        self.gain, self.gamma = self._explorer.gain, self._explorer.gamma
         self.drift = check_number("drift", drift, 0, 1)
-        self.n_waves = _check_at_most("n_waves", n_waves, 0, 65_536)
-        n_shared = _check_at_most("n_label_features", n_label_features, 0, MAX_LABEL_FEATURES)
+        self.n_waves = check_count("n_waves", n_waves, 0, MAX_WAVES)
+        n_shared = check_count("n_label_features", n_label_features, 0, MAX_LABEL_FEATURES)
         self.n_label_features = n_shared
         width = self.n_features + 1 + self.n_waves
-        chosen = _check_at_most("block_size", block_size, 0, 1024)
-        self.block_size = chosen or fitting_block(2 * self.n_labels + n_shared, width)
+        chosen = check_count("block_size", block_size, 0, MAX_BLOCK)
+        self.block_size = chosen or fitting_block(
+            2 * self.n_labels + n_shared, width, MAX_MATRIX_ENTRIES
+        )
         self.seed = check_count("seed", seed, 0)
         try:
             self._rates = LabelRates(self.n_labels, NoiseRates(rho_0, rho_1))
@@ -159,7 +163,8 @@ class Forward(Learner):
         self._shared = None
         if n_shared:
             self._shared = LabelFeatures(self.n_labels, self._new_regression(n_shared, 0))
-        self._waves = RandomFeatures(self.n_features, self.n_waves, seed=self.seed)
+        padded = self._regression.padded
+        self._inputs = BentInputs(self.n_features, self.n_waves, padded=padded, seed=self.seed)
 
     def _new_regression(self, n_rows: int, beside: int) -> BlockRegression:
         return BlockRegression(
@@ -253,7 +258,7 @@ class Forward(Learner):
             If `x` is not such an array, or `allowed` leaves no active label.
         """
         codes = self._choosable(allowed)
-        return self._choose(self.relevance(x), codes, self._gains(codes))
+        return self._explorer.choose(self.relevance(x), codes, self._gains(codes))
 
     def distributions(self, xs: FloatArray) -> list[Distribution]:
         """Return `distribution` of each row of `xs`, shape (n, d); bit for bit the same."""
@@ -269,52 +274,13 @@ class Forward(Learner):
             if self._shared is not None:
                 clicks += np.array([self._shared.clicks(row) for row in inputs])
             relevance = self._rates.relevance(clicks)
-            found += [self._choose(row, codes, gains) for row in relevance]
+            found += [self._explorer.choose(row, codes, gains) for row in relevance]
         return found
-
-    def _inputs(self, xs: FloatArray) -> FloatArray:
-        """Return what is regressed on for each row of `xs`, shape (n, padded)."""
-        d = self.n_features
-        squares = np.add.reduce(np.multiply(xs, xs), 1)
-        short = squares < MIN_SQUARED_NORM
-        scales = np.where(short, 0.0, 1.0 / np.sqrt(np.where(short, 1.0, squares)))
-        inputs = np.zeros((len(xs), self._regression.padded))
-        unit = inputs[:, :d]
-        np.multiply(xs, scales[:, np.newaxis], out=unit)
-        inputs[:, d] = 1.0
-        if self.n_waves:
-            inputs[:, d + 1 : d + 1 + self.n_waves] = self._waves(unit)
-        return inputs
 
     def _gains(self, codes: NDArray[np.intp] | None) -> FloatArray:
         """Return how sharply the gap of each label that may be chosen counts."""
-        counts = self._regression.counts
-        chosen = counts if codes is None else counts[codes]
-        known = np.minimum(chosen * len(chosen), self._regression.rounds)
-        known += 1.0
-        np.sqrt(known, out=known)
-        known *= self.gain * self._rates.mean_beta
-        return known
-
-    def _choose(
-        self, relevance: FloatArray, codes: NDArray[np.intp] | None, gains: FloatArray
-    ) -> Distribution:
-        """Return the distribution over the labels `codes`, or all, of one instance."""
-        chosen = relevance if codes is None else relevance[codes]
-        m, best = len(chosen), int(chosen.argmax())
-        if self.exploration == "gaps":
-            shares = inverse_gap_weighting(chosen, gains)
-        else:
-            shares = np.zeros(m)
-            shares[best] = 1.0
-        if self.gamma:
-            shares *= 1.0 - self.gamma
-            shares += self.gamma / m
-        if codes is None:
-            return Distribution(shares, best)
-        probabilities = np.zeros(self.n_labels)
-        probabilities[codes] = shares
-        return Distribution(probabilities, int(codes[best]))
+        known = self._regression
+        return self._explorer.gains(known.counts, known.rounds, codes, self._rates.mean_beta)
 
     # -- learning -------------------------------------------------------------------------
     def update(self, outcome: Outcome) -> None:
@@ -386,10 +352,3 @@ class Forward(Learner):
         if self._shared is not None:
             self._shared.restore(state)
         return self
-
-
-def _check_at_most(name: str, value: int, least: int, most: int) -> int:
-    count = check_count(name, value, least)
-    if count > most:
-        raise ParameterError(expected(name, f"an integer of at most {most:,}", value))
-    return count

@@ -12,6 +12,8 @@ N_INPUTS = 16
 #: Radians that a wave turns along an instance of length 1, as a standard deviation. (1 hardly
 #: bends, 3 saw less far from its examples; of pen digits, letters and handwritten digits.)
 FREQUENCY = 2.0
+#: Most waves that a learner takes: more than a round of a service can afford.
+MAX_WAVES = 65_536
 #: Steps of the fraction of a 64-bit number that float64 holds exactly.
 _STEPS = 2.0**-53
 
