@@ -166,6 +166,8 @@ _EXPECTED = {
     "literal_error": "{expected}",
     "enum": "{expected}",
 }
+#: What came where it is the number of items that is wrong.
+_COUNTED = {"too_short": "fewer", "too_long": "more"}
 #: Parts of a place in `features` that the body does not have: which member of a union was tried.
 _VARIANTS = frozenset({"dense", "named", "hashed", "number", "category"})
 _PLAIN = frozenset({"bool", "int", "float", "str"})
@@ -192,12 +194,16 @@ def _detail(one: Mapping[str, Any]) -> Detail:
     if kind == "union_tag_not_found":
         return Detail(_where([*loc, "type"]), "a value", "nothing")
     if kind == "union_tag_invalid":
-        known = f"one of {context['expected_tags']}"
-        return Detail(_where([*loc, "type"]), known, shorten(repr(context["tag"])))
-    expected = _EXPECTED.get(kind, shorten(one["msg"].removeprefix("Value error, ")))
+        tags = f"one of {context['expected_tags']}"
+        return Detail(_where([*loc, "type"]), tags, shorten(repr(context["tag"])))
+    # Our own words quote the body: only a text of this table is a format.
+    known = _EXPECTED.get(kind)
+    expected = shorten(one["msg"].removeprefix("Value error, "))
+    if known is not None:
+        expected = known.format_map(context)
     if len(loc) > 1 and loc[-1] in _PLAIN and loc[0] == "learner":
         where, expected = _where(loc[:-1]), "a finite number, a string or a boolean"
-    return Detail(where, expected.format_map(context), quote(one.get("input")))
+    return Detail(where, expected, _COUNTED.get(kind) or quote(one.get("input")))
 
 
 def _where(loc: list[Any]) -> str:
@@ -223,4 +229,6 @@ def of_learner(where: str, error: Exception) -> Invalid:
     name, what, got = said["name"], said["what"], shorten(said["got"] or "nothing")
     if name.isidentifier():
         return Invalid.all_of([Detail(f"{where}.{name}", what, got)])
+    if where == "body":
+        return Invalid.all_of([Detail(name, what, got)])
     return Invalid.all_of([Detail(where, f"{name}: {what}", got)])

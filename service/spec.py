@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
     JsonValue,
     StringConstraints,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
 )
 
@@ -66,8 +68,28 @@ FeatureValue: TypeAlias = Annotated[float, Field(ge=-1e6, le=1e6)]
 LabelFeatures: TypeAlias = Annotated[
     list[FeatureValue], Field(min_length=1, max_length=MAX_LABEL_FEATURES)
 ]
-Never: TypeAlias = Annotated[int, Field(ge=0, le=0)]
-Interval: TypeAlias = Annotated[int, Field(ge=MIN_ESTIMATE, le=MAX_ESTIMATE)]
+
+
+def _never_or_enough(every: int) -> int:
+    if 0 < every < MIN_ESTIMATE:
+        raise ValueError(f"0 for never, or at least {MIN_ESTIMATE}")
+    return every
+
+
+#: Of two ranges pydantic would name the one that was not meant.
+Interval: TypeAlias = Annotated[
+    int,
+    Field(ge=0, le=MAX_ESTIMATE),
+    AfterValidator(_never_or_enough),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": 0},
+                {"type": "integer", "minimum": MIN_ESTIMATE, "maximum": MAX_ESTIMATE},
+            ]
+        }
+    ),
+]
 
 
 class Strict(BaseModel):
@@ -203,7 +225,7 @@ class ModelSpec(Strict):
         le=MAX_LOG_KEEP,
         description="Events kept in the log beyond what recovery needs.",
     )
-    estimate_every: Never | Interval | None = Field(
+    estimate_every: Interval | None = Field(
         None,
         description="Feedbacks after which the noise rates are estimated anew, for a learner that "
         "uses them, or challengers that do; the newest so many are used; 0 for never by itself. "

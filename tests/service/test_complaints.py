@@ -25,7 +25,13 @@ PLAIN = "a finite number, a string or a boolean"
     [
         ({"name": 5}, "name", "a string", "5"),
         ({"name": "A"}, "name", "a match of ^[a-z0-9][a-z0-9._-]{0,63}$", '"A"'),
-        ({"labels": []}, "labels", "1 or more items", "an array"),
+        ({"labels": []}, "labels", "1 or more items", "fewer"),
+        ({"labels": ["a"] * 1025}, "labels", "at most 1024 items", "more"),
+        ({"labels": ["{x}"] * 2}, "labels", "distinct labels; '{x}' stands there twice", "an arr"),
+        ({"labels": ["{"] * 2}, "labels", "distinct labels; '{' stands there twice", "an array"),
+        ({"estimate_every": 5}, "estimate_every", "0 for never, or at least 1000", "5"),
+        ({"estimate_every": 10**7}, "estimate_every", "at most 1000000", "10000000"),
+        ({"estimate_every": "5"}, "estimate_every", "an integer", '"5"'),
         ({"labels": ["a", ""]}, "labels[1]", "1 or more characters", '""'),
         ({"labels": ["x" * 129]}, "labels[0]", "at most 128 characters", '"xxx'),
         ({"seed": -1}, "seed", "at least 0", "-1"),
@@ -96,3 +102,11 @@ def test_any_words_of_a_learner_are_passed_on() -> None:
     """A refusal in other words still says why."""
     (detail,) = of_learner("add", LearnersError("the window is full")).details
     assert detail == ("add", "what the learner takes", "the window is full")
+
+
+def test_what_is_wrong_with_a_body_as_a_whole_is_named() -> None:
+    """A sum of two fields has no place in the body, and is its own place then."""
+    said = LearnersError("rho_0 + rho_1: expected at most 1, got 1.2")
+    assert str(of_learner("body", said)) == "rho_0 + rho_1: expected at most 1, got 1.2"
+    (detail,) = of_learner("by_label.a", said).details
+    assert detail == ("by_label.a", "rho_0 + rho_1: at most 1", "1.2")
