@@ -33,8 +33,8 @@ _CHUNK = 1 << 17
 _EXACT_CHUNK = 1 << 15
 #: Multiplications in a matrix product that OpenBLAS still does without repacking.
 _SMALL_PRODUCT = 640_000
-#: Up to so many queries are multiplied piece by piece: two in the time of one, 16 in half of
-#: what a whole product takes; from about 64 on a whole one is faster.
+#: Up to so many queries are multiplied piece by piece: two take a fifth more time than one, 16
+#: half of what a whole product takes; from about 64 on a whole one is faster.
 _FEW_QUERIES = 16
 
 
