@@ -207,7 +207,7 @@ def plot(estimate: Estimate, path: Path, *, title: str) -> None:
         title=title.replace("$", r"\$"),
         title_fontproperties={"size": 13, "weight": "bold"},
     )
-    figure.savefig(path)
+    figure.savefig(path, format="png")
 
 
 def _draw(axes: Any, shares: NDArray[np.float64], one: LabelRates) -> None:

@@ -33,7 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             import_module(module).add_parser(commands)
         else:
             commands.add_parser(name, help=what)
-    args = parser.parse_args(given)
+    args, unknown = parser.parse_known_args(given)
+    if unknown:
+        # The parser of all commands would show its own options, which are none of the command's.
+        commands.choices[args.command].error(f"unrecognized arguments: {' '.join(unknown)}")
     status: int = args.run(args)
     return status
 

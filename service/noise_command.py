@@ -24,6 +24,7 @@ from clients.noise_report import (
     summary,
 )
 from clients.window_noise_report import window_summary, window_tables
+from service.outputs import check_outputs
 from service.replay_command import API_KEY_VARIABLE
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
     """Show what is known, draw it; return the exit status."""
     noise: Noise | WindowNoise
     try:
+        check_outputs(png=args.png)
         with Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE)) as client:
             if args.estimate:
                 number = client.estimate_noise(args.model)

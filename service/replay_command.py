@@ -26,6 +26,7 @@ from clients.replay.stream import ClickStream, Noise, Rates, draw_rates
 from learners import LEARNERS, LearnersError
 from service.errors import ServiceError
 from service.inprocess import InProcessPlayer
+from service.outputs import check_outputs
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
@@ -64,9 +65,16 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="KIND[:OPTION=VALUE,...]",
         help='what plays; repeat it to compare; or a JSON object such as \'{"kind": "bpa"}\'',
     )
-    parser.add_argument("--scaling", choices=("none", "unit", "standard"), default="none")
+    parser.add_argument(
+        "--scaling",
+        choices=("none", "unit", "standard"),
+        default="none",
+        help="of instances, as in a model's spec (default: none)",
+    )
     parser.add_argument("--horizon", type=int, default=100_000, help="rounds (default: 100,000)")
-    parser.add_argument("--seed", type=int, default=0, help="of stream, noise and draws")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of stream, noise and draws (default: 0)"
+    )
     parser.add_argument(
         "--no-replacement",
         action="store_true",
@@ -74,10 +82,14 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     _add_noise(parser)
     _add_way(parser)
-    parser.add_argument("--window", type=int, default=1000, help="rounds of the recent error")
+    parser.add_argument(
+        "--window", type=int, default=1000, help="rounds of the recent error (default: 1,000)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
     parser.add_argument("--png", type=Path, metavar="FILE", help="draw the error curves there")
-    parser.add_argument("--scale", choices=("log", "linear"), default="log", help="of the curves")
+    parser.add_argument(
+        "--scale", choices=("log", "linear"), default="log", help="of the curves (default: log)"
+    )
 
 
 def _add_noise(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +114,9 @@ def _add_way(parser: argparse.ArgumentParser) -> None:
         help=f"replay over HTTP with this service; its API key, if any, is read from "
         f"{API_KEY_VARIABLE}",
     )
-    way.add_argument("--keep", action="store_true", help="keep the models made for the replay")
+    way.add_argument(
+        "--keep", action="store_true", help="keep the models made there for the replay"
+    )
     way.add_argument(
         "--batch",
         type=int,
@@ -114,6 +128,7 @@ def _add_way(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay, print the errors, write the files; return the exit status."""
     try:
+        _check(args)
         stream = stream_of(args)
         specs = specs_of(args, stream.dataset)
         with players_of(args, specs) as players:
@@ -128,6 +143,15 @@ def run(args: argparse.Namespace) -> int:
         print(f"misclick replay: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what would only be noticed after the last round."""
+    check_outputs(json=args.json, png=args.png)
+    if args.window < 1:
+        raise InputError(f"--window: expected at least 1 round, got {args.window}")
+    if args.keep and args.url is None:
+        raise InputError("--keep: expected with --url; in-process no model outlives the replay")
 
 
 def _replay(args: argparse.Namespace, replay: Replay) -> None:

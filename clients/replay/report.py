@@ -169,7 +169,7 @@ def plot(
         _draw(axes, tracks, scale)
         axes.set_title(panel, fontsize=11)
     grid[0][0].set_ylabel("cumulative error of the label shown")
-    figure.savefig(path)
+    figure.savefig(path, format="png")
 
 
 def _draw(axes: Any, tracks: Mapping[str, Track], scale: Literal["log", "linear"]) -> None:

@@ -172,6 +172,7 @@ def test_mistakes_are_told_in_one_line(
         ([plain, "--url", service.url], "a learner that uses noise rates"),
         ([plain, "--url", service.url, "--estimate"], "a learner that uses noise rates"),
         ([plain, "--url", "nowhere"], "base_url"),
+        ([plain, "--url", service.url, "--png", "/no/q.png"], "--png: expected a file in a folder"),
     ):
         assert main(["noise", *arguments]) == 2
         told = capsys.readouterr().err

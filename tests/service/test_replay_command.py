@@ -30,7 +30,7 @@ def replay(tmp_path: Path, *options: str) -> dict[str, Any]:
 
 def test_learners_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two learners play the same stream; table, JSON and picture tell how often each erred."""
-    png = tmp_path / "errors.png"
+    png = tmp_path / "errors.picture"
     learners = ("--learner", "banditron:gamma=.1", "--learner", RCNBF)
     result = replay(tmp_path, "--horizon", "3000", *learners, "--png", str(png))
     assert [learner["name"] for learner in result["learners"]] == ["banditron", "rcnbf"]
@@ -124,6 +124,10 @@ def test_learners_can_be_written_in_two_ways() -> None:
         (["segments", "--learner", "bpa", "--seed", "-1"], "seed"),
         (["segments", "--learner", "bpa", "--url", "nowhere"], "base_url"),
         (["segments", "--learner", "perceptron"], "learns from clicks"),
+        (["segments", "--learner", "bpa", "--window", "0"], "--window: expected at least 1"),
+        (["segments", "--learner", "bpa", "--keep"], "--keep: expected with --url"),
+        (["segments", "--learner", "bpa", "--png", "/no/x.png"], "--png: expected a file in a"),
+        (["segments", "--learner", "bpa", "--json", "/"], "--json: expected a file, got the"),
     ],
 )
 def test_mistakes_are_told_in_one_line(
@@ -135,3 +139,14 @@ def test_mistakes_are_told_in_one_line(
     assert told.startswith("misclick replay: ")
     assert complaint in told
     assert told.count("\n") == 1
+
+
+def test_an_unknown_option_is_told_with_those_of_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The usage shown is the command's own, not that of all commands."""
+    with pytest.raises(SystemExit):
+        main(["replay", "segments", "--learner", "bpa", "--rounds", "10"])
+    told = capsys.readouterr().err
+    assert told.startswith("usage: misclick replay ")
+    assert told.endswith("misclick replay: error: unrecognized arguments: --rounds 10\n")
