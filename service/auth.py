@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -111,8 +111,16 @@ class Keys:
 _KEYS_FILE = TypeAdapter(list[ApiKey])
 
 
-def new_key(name: str, tenant: str, scopes: list[Scope]) -> tuple[str, str]:
-    """Return a fresh key, to be shown once, and its JSON line for the keys file."""
+def new_key(name: str, tenant: str, scopes: Sequence[str]) -> tuple[str, str]:
+    """Return a fresh key, to be shown once, and its JSON line for the keys file.
+
+    Raises
+    ------
+    ValidationError
+        If one of them is not as the keys file has it.
+    """
     key = secrets.token_urlsafe(KEY_BYTES)
-    entry = ApiKey(name=name, tenant=tenant, scopes=scopes, sha256=sha256(key.encode()).hexdigest())
+    hashed = sha256(key.encode()).hexdigest()
+    line = {"name": name, "tenant": tenant, "scopes": list(scopes), "sha256": hashed}
+    entry = ApiKey.model_validate(line)
     return key, json.dumps(entry.model_dump(mode="json"))

@@ -6,7 +6,10 @@ import argparse
 import sys
 from typing import Any
 
+from pydantic import ValidationError
+
 from service.auth import DEFAULT_TENANT, Scope, new_key
+from service.complaints import of_pydantic
 
 
 def add_parser(commands: Any) -> None:
@@ -17,11 +20,14 @@ def add_parser(commands: Any) -> None:
         description="Make an API key: it is printed once; the JSON line goes into keys_file.",
     )
     key.add_argument("name", help="what the key is for")
-    key.add_argument("--tenant", default=DEFAULT_TENANT, help="whose models it reaches")
+    key.add_argument(
+        "--tenant", default=DEFAULT_TENANT, help="whose models it reaches (default: %(default)s)"
+    )
     key.add_argument(
         "--scopes",
         default="predict,feedback",
-        help=f"some of {','.join(Scope)}, separated by commas; admin includes the rest",
+        help=f"some of {','.join(Scope)}, separated by commas; admin includes the rest "
+        "(default: %(default)s)",
     )
     key.set_defaults(run=run)
 
@@ -29,10 +35,10 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a fresh key and its line for the keys file."""
     try:
-        scopes = [Scope(scope) for scope in args.scopes.split(",")]
-        key, line = new_key(args.name, args.tenant, scopes)
-    except ValueError as error:
-        print(f"misclick: {error}", file=sys.stderr)
+        key, line = new_key(args.name, args.tenant, args.scopes.split(","))
+    except ValidationError as error:
+        for detail in of_pydantic(error.errors(include_url=False)).details:
+            print(f"misclick key: {detail}", file=sys.stderr)
         return 2
     print(f"key:  {key}\nline: {line}")
     return 0

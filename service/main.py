@@ -88,7 +88,9 @@ def check(settings: Settings) -> None:
         )
     try:
         Keys.load(settings.keys_file)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise Refused(f"keys_file: expected a file that can be read, got {error}") from error
+    except ValueError as error:
         raise Refused(str(error)) from error
 
 

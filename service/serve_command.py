@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from service.complaints import of_pydantic
 from service.embedded import DataFolderInUse
 from service.main import Refused, serve
 from service.settings import ENV_PREFIX, SECRETS, Settings
@@ -45,9 +46,15 @@ def run(args: argparse.Namespace) -> int:
         refuse_unknown(os.environ)
         serve(Settings(**given))
     except ValidationError as error:
-        for one in error.errors(include_input=False, include_url=False):
-            why = one["msg"].removeprefix("Value error, ")
-            print(f"misclick: {'.'.join(map(str, one['loc']))}: {why}", file=sys.stderr)
+        for detail in of_pydantic(error.errors(include_url=False)).details:
+            # What a secret should have been is said; what came is not.
+            hidden = detail.where in SECRETS
+            print(
+                f"misclick: {detail.where}: expected {detail.expected}"
+                if hidden
+                else f"misclick: {detail}",
+                file=sys.stderr,
+            )
         return 2
     except (Refused, DataFolderInUse) as error:
         print(f"misclick: {error}", file=sys.stderr)

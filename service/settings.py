@@ -102,7 +102,7 @@ class Settings(BaseSettings):
         if url is not None and not url.get_secret_value().startswith(
             ("redis://", "rediss://", "unix://")
         ):
-            raise ValueError("expected a URL that starts with redis://, rediss:// or unix://")
+            raise ValueError("a URL that starts with redis://, rediss:// or unix://")
         return url
 
     @property

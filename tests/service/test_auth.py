@@ -10,6 +10,7 @@ import pytest
 
 from service.app import create_app
 from service.auth import KEY_BYTES, Keys, Scope, new_key
+from service.cli import main
 from service.edge import Edge
 from service.errors import Forbidden, Unauthorized
 from service.settings import Settings
@@ -190,6 +191,28 @@ def test_a_key_is_shown_once_and_stored_as_its_hash() -> None:
     assert len(key) * 6 >= KEY_BYTES * 8
     assert key not in line
     assert new_key("web", "shop", [Scope.PREDICT])[0] != key
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (
+            ["ops", "--scopes", "predict,all"],
+            "scopes[1]: expected 'predict', 'feedback' or 'admin'",
+        ),
+        (["ops", "--tenant", "A"], "tenant: expected a match of "),
+        (["", "--scopes", "admin"], "name: expected 1 or more characters"),
+    ],
+)
+def test_a_key_that_cannot_be_is_refused(
+    options: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2 and one line in our words; no key is made."""
+    assert main(["key", *options]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith(f"misclick key: {why}")
+    assert shown.err.count("\n") == 1
 
 
 def test_admin_includes_the_rest(tmp_path: Path) -> None:

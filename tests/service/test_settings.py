@@ -154,14 +154,16 @@ def test_without_keys_nobody_else_is_served(host: str, tmp_path: Path) -> None:
     ("options", "variables", "why"),
     [
         (["--host", "0.0.0.0"], {}, "there are no API keys"),  # noqa: S104 - what must be refused
-        (["--port", "x"], {}, "port: "),
-        (["--workers", "0"], {}, "workers: "),
-        (["--keys-file", "none.json"], {}, "none.json"),
+        (["--port", "x"], {}, 'port: expected an integer, got "x"'),
+        (["--workers", "0"], {}, 'workers: expected at least 1, got "0"'),
+        (["--redis-timeout-s", "nan"], {}, 'redis_timeout_s: expected at most 30.0, got "nan"'),
+        (["--log-level", "x"], {}, "log_level: expected 'debug', 'info', 'warning' or 'error'"),
+        (["--keys-file", "none.json"], {}, "keys_file: expected a file that can be read, got"),
         ([], {"MISCLICK_WORKER": "2"}, "MISCLICK_WORKER: there is no such setting"),
-        ([], {"MISCLICK_SECRET": "hunter2"}, "secret: "),
+        ([], {"MISCLICK_SECRET": "hunter2"}, "secret: expected 32 or more"),
         ([], {"MISCLICK_REDIS_URL": "hunter2"}, "redis_url: expected a URL"),
     ],
-    ids=["host", "port", "workers", "keys", "variable", "secret", "url"],
+    ids=["host", "port", "workers", "nan", "level", "keys", "variable", "secret", "url"],
 )
 def test_the_command_says_why_it_does_not_start(
     options: list[str],
