@@ -134,7 +134,7 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
         answer.headers["allow"] = ", ".join(_methods_at(request))
         return answer
     if error.status_code == 404:
-        return _answer(NotFound("there is nothing at this path"))
+        return _answer(NotFound("there is nothing at this path: /docs lists what there is"))
     return _answer(Malformed("the body is not JSON"))
 
 

@@ -27,6 +27,7 @@ from service.errors import (
     TooLarge,
     TooManyRequests,
     UnsupportedMediaType,
+    shorten,
 )
 from service.metrics import RequestMetrics
 from service.settings import Settings
@@ -245,7 +246,8 @@ def check_content_type(value: bytes | None, known: tuple[bytes, ...]) -> bytes:
     media_type = (value or b"").partition(b";")[0].strip().lower()
     if media_type not in known:
         wanted = " or ".join(kind.decode() for kind in known)
-        raise UnsupportedMediaType(f"content-type: expected {wanted}")
+        got = shorten(media_type.decode("latin-1")) or "none"
+        raise UnsupportedMediaType(f"content-type: expected {wanted}, got {got}")
     return media_type
 
 

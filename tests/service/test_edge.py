@@ -169,6 +169,7 @@ async def test_other_content_types_are_refused(
         sent: dict[str, str] = {} if kind is None else {"content-type": kind}
         answer = await call(app, "POST", path + suffix, [b"{}"], sent)
         assert (answer.status, error_of(answer)["code"]) == (415, "unsupported_media_type")
+        assert error_of(answer)["message"].endswith(f", got {kind or 'none'}")
     kind = headers["content-type"].upper() + "; charset=utf-8"
     answer = await call(app, "POST", path + suffix, [b"[]"], {"content-type": kind})
     assert answer.status == 422
