@@ -136,7 +136,8 @@ class EmbeddedValkey:
             status = process.wait() if process is not None else 0
             if self._stopping.is_set():
                 return
-            log.error("the embedded Valkey ended and is started again", extra={"status": status})
+            about = {"status": status, "its_log": str(self.folder / "valkey.log")}
+            log.error("the embedded Valkey ended and is started again", extra=about)
             pause_s = min(pause_s * 2, RESTART_S[1])
             if time.monotonic() - started_s > RESTART_S[1]:
                 pause_s = RESTART_S[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import signal
@@ -20,6 +21,8 @@ from service.logs import configure
 from service.metrics import SHARED_FOLDER
 from service.one_write import OneWriteProtocol
 from service.settings import ENV_PREFIX, Settings
+
+log = logging.getLogger("misclick.main")
 
 #: Seconds that requests under way get to end when the service is stopped.
 DRAIN_S = 10
@@ -105,9 +108,21 @@ def export_to_workers(settings: Settings) -> None:
 
 def _run(config: uvicorn.Config, listener: socket.socket) -> None:
     if config.workers > 1:
-        Multiprocess(config, sockets=[listener]).run()
+        _Workers(config, sockets=[listener]).run()
     else:
         uvicorn.Server(config).run(sockets=[listener])
+
+
+class _Workers(Multiprocess):
+    """Starts workers that ended again, and says so at a level that is shown."""
+
+    def keep_subprocess_alive(self) -> None:
+        before = list(self.processes)
+        super().keep_subprocess_alive()
+        for worker in set(before) - set(self.processes):
+            # 9 without anybody who did it is most often the kernel, short of memory.
+            about = {"pid": worker.pid, "status": worker.exitcode}
+            log.error("a worker ended and is started again", extra=about)
 
 
 def _listen(settings: Settings) -> socket.socket:

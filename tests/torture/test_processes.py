@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -80,6 +81,9 @@ def test_processes(service: Service, folder: Path) -> None:
     before = workers(service)
     wait_until(lambda: len(workers(service)) == WORKERS, "both workers")
     assert before
+    said = [json.loads(line) for line in service.log.read_text().splitlines()]
+    ended = [line for line in said if line["event"] == "a worker ended and is started again"]
+    assert [line["status"] for line in ended] == [-signal.SIGKILL] * WORKERS
     model = httpx.get(f"{service.url}/v1/models/main", verify=NO_TLS).json()
     assert model["counters"]["feedback"] >= played
 
