@@ -28,6 +28,7 @@ from service.models import Models
 from service.neighbor_routes import neighbor_router
 from service.noise_routes import noise_router
 from service.ops_routes import ops_router
+from service.readiness import LOOK_S, ReadinessWatch
 from service.route_docs import complete
 from service.settings import Settings
 from service.store import Store, connect
@@ -63,7 +64,7 @@ def create_app(settings: Settings | None = None) -> Edge:
 def _make_app(host: Host, estimator: Estimator) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        host.start()
+        host.start((ReadinessWatch(host.store, host.settings).look, LOOK_S))
         estimator.start()
         yield
         await estimator.stop()

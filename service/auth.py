@@ -101,9 +101,11 @@ class Keys:
         if authorization is None:
             raise Unauthorized("an API key is needed: Authorization: Bearer <key>")
         scheme, _, key = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            raise Unauthorized("expected Authorization: Bearer <key>, got another scheme")
         # Looking a hash up tells nothing about the key by its timing.
         caller = self._callers.get(sha256(key.strip().encode("utf-8", "replace")).digest())
-        if scheme.lower() != "bearer" or caller is None:
+        if caller is None:
             raise Unauthorized("the API key is not known")
         return caller
 

@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from service.address import Address
 from service.alarms import Alarms
@@ -22,6 +22,8 @@ from service.spec import ModelSpec
 from service.store import EXPIRE_BATCH, FORMAT, Meta, ModelGone, Store
 
 Result = TypeVar("Result")
+#: What is done again and again, and the seconds in between.
+Job: TypeAlias = tuple[Callable[[], Awaitable[None]], float]
 log = logging.getLogger("misclick.host")
 
 #: A replica used within this time is kept fresh in the background; an older one catches up
@@ -162,9 +164,10 @@ class Host:
         return await self.store.meta(key), there is None
 
     # -- background -----------------------------------------------------------------------
-    def start(self) -> None:
-        """Start keeping the replicas fresh, swept and snapshotted."""
+    def start(self, *others: Job) -> None:
+        """Start keeping the replicas fresh, swept and snapshotted, and other jobs beside."""
         jobs = (
+            *others,
             (self._refresh, self.settings.sync_interval_s),
             (self._sweep, self.settings.sweep_interval_s),
             (self._snapshot, SNAPSHOT_CHECK_S),

