@@ -26,6 +26,7 @@ from learners.bandits.banditron import Banditron
 from learners.bandits.bpa import BPA
 from learners.bandits.confidit import Confidit
 from learners.bandits.forward import Forward
+from learners.bandits.forward_softmax import ForwardSoftmax
 from learners.bandits.perceptron import Perceptron
 from learners.bandits.rcine import RCINE
 from learners.bandits.rcnbf import RCNBF
@@ -73,6 +74,7 @@ __all__ = [
     "Confidit",
     "Distribution",
     "Forward",
+    "ForwardSoftmax",
     "HwKNN",
     "InputError",
     "Learner",

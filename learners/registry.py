@@ -9,6 +9,7 @@ from learners.bandits.banditron import Banditron
 from learners.bandits.bpa import BPA
 from learners.bandits.confidit import Confidit
 from learners.bandits.forward import Forward
+from learners.bandits.forward_softmax import ForwardSoftmax
 from learners.bandits.perceptron import Perceptron
 from learners.bandits.rcine import RCINE
 from learners.bandits.rcnbf import RCNBF
@@ -27,7 +28,7 @@ from learners.neighbors.rknn import PlugIn, RkNN
 from learners.neighbors.weighted import AKNN, NWKNN
 
 _BANDITS: tuple[type[Learner], ...] = (
-    Perceptron, Banditron, RCNBF, RCINE, BPA, SOBA, Confidit, Forward,
+    Perceptron, Banditron, RCNBF, RCINE, BPA, SOBA, Confidit, Forward, ForwardSoftmax,
 )  # fmt: skip
 _NEIGHBORS: tuple[type[Learner], ...] = (
     KNN, RkNN, PlugIn, AutoRkNN, HwKNN, HFNN, HIKNN, NHBNN, ANHBNN, AKNN, NWKNN, NeighborBandit,

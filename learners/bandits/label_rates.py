@@ -64,10 +64,11 @@ class LabelRates:
         InputError
             If an array is not float64 of shape (K,), a rate not in [0, 1), or an error below 0.
         """
-        self._check("rho_0", rho_0, 1.0)
-        self._check("rho_1", rho_1, 1.0)
-        self._check("rho_0_error", rho_0_error, np.inf)
-        self._check("rho_1_error", rho_1_error, np.inf)
+        n_labels = len(self._rho_0)
+        for name, rates in (("rho_0", rho_0), ("rho_1", rho_1)):
+            check_label_rates(name, rates, n_labels, 1.0)
+        for name, errors in (("rho_0_error", rho_0_error), ("rho_1_error", rho_1_error)):
+            check_label_rates(name, errors, n_labels, np.inf)
         self._take(_shrunk(rho_0, rho_0_error), _shrunk(rho_1, rho_1_error))
 
     def add(self) -> None:
@@ -89,26 +90,26 @@ class LabelRates:
         names, shape = ("label_rho_0", "label_rho_1"), self._rho_0.shape
         rho_0, rho_1 = (state_array(state, name, shape) for name in names)
         try:
-            self._check("label_rho_0", rho_0, 1.0)
-            self._check("label_rho_1", rho_1, 1.0)
+            check_label_rates("label_rho_0", rho_0, len(self._rho_0), 1.0)
+            check_label_rates("label_rho_1", rho_1, len(self._rho_0), 1.0)
         except InputError as error:
             raise StateError(f"state: {error}") from error
         self._take(rho_0, rho_1)
-
-    def _check(self, name: str, rates: FloatArray, below: float) -> None:
-        shape = self._rho_0.shape
-        shaped = (
-            isinstance(rates, np.ndarray) and rates.dtype == np.float64 and rates.shape == shape
-        )
-        # Written so that NaN, which compares as false, is refused.
-        if not shaped or not ((rates >= 0) & (rates < below)).all():
-            what = f"a float64 array ({shape[0]},) of numbers in [0, {below:g})"
-            raise InputError(expected(name, what, rates))
 
     def _take(self, rho_0: FloatArray, rho_1: FloatArray) -> None:
         self._rho_0, self._rho_1 = rho_0, rho_1
         self._beta = np.maximum(1.0 - rho_0 - rho_1, LEAST_BETA)
         self._mean_beta = float(np.add.reduce(self._beta)) / len(rho_0)
+
+
+def check_label_rates(name: str, rates: FloatArray, n_labels: int, below: float) -> None:
+    """Raise InputError unless `rates` is float64 of shape (n_labels,), in [0, `below`)."""
+    shape = (n_labels,)
+    shaped = isinstance(rates, np.ndarray) and rates.dtype == np.float64 and rates.shape == shape
+    # Written so that NaN, which compares as false, is refused.
+    if not shaped or not ((rates >= 0) & (rates < below)).all():
+        what = f"a float64 array ({n_labels},) of numbers in [0, {below:g})"
+        raise InputError(expected(name, what, rates))
 
 
 def _shrunk(rates: FloatArray, errors: FloatArray) -> FloatArray:

@@ -262,3 +262,64 @@ class SlowForward:
         """Return the rows that have a part in a label's click rate, and how large a part."""
         n_labels = len(self.counts)
         return [(label, 1.0), *((n_labels + j, f) for j, f in enumerate(self.described[label]))]
+
+
+class SlowForwardSoftmax:
+    """A softmax and its noise in one filter, with whole matrices."""
+
+    def __init__(
+        self, n_features: int, n_labels: int, block: int, n_waves: int, seed: int, drift: float
+    ) -> None:
+        width = n_features + 1 + n_waves
+        self.n_waves, self.seed, self.drift = n_waves, seed, drift
+        variances = np.full(width, 10.0)
+        variances[n_features] = 0.03
+        self.first = variances
+        self.parts = [list(range(width))[i : i + block] for i in range(0, width, block)]
+        self.covariance = np.diag(variances)
+        self.weights = np.zeros((n_labels, width))
+        self.common, self.doubt = np.array([0.2, 0.2]), np.diag([0.01, 0.0025])
+        self.own = np.zeros((n_labels, 2))
+        self.own_doubts = [np.diag([0.0225, 0.0009]) for _ in range(n_labels)]
+
+    def inputs(self, x: FloatArray) -> FloatArray:
+        """Return x scaled to length 1, the constant, and the waves."""
+        unit = x / math.sqrt(dot(x.tolist(), x.tolist()))
+        return np.array([*unit, 1.0, *wave_features(unit, self.n_waves, self.seed)])
+
+    def chances(self, x: FloatArray) -> FloatArray:
+        """Return the softmax of the scores, with (1 + s / 1024)^1024 for exp(s)."""
+        scores = self.weights @ self.inputs(x)
+        grown = np.array([(1 + max(s - scores.max(), -60) / 1024) ** 1024 for s in scores])
+        return np.asarray(grown / grown.sum())
+
+    def rates(self, label: int) -> FloatArray:
+        """Return rho_0 and rho_1 of a label within their bounds."""
+        rates = np.clip(self.common + self.own[label], 0, 0.8)
+        return np.asarray(rates * min(1.0, 0.9 / rates.sum()) if rates.sum() else rates)
+
+    def update(self, x: FloatArray, label: int, feedback: int) -> None:
+        """Learn from one round."""
+        z, p = self.inputs(x), self.chances(x)
+        rho_0, rho_1 = self.rates(label)
+        beta, right = 1 - rho_0 - rho_1, p[label]
+        clicked = rho_0 + beta * right
+        slopes = beta * right * (np.eye(len(p))[label] - p)
+        in_rates = np.array([1 - right, -right])
+        noise, square = max(clicked * (1 - clicked), 0.01), float(slopes @ slopes)
+        total = noise + square * float(z @ self.covariance @ z)
+        total += float(in_rates @ (self.doubt + self.own_doubts[label]) @ in_rates)
+        step = (feedback - clicked) / total
+        self.weights += np.outer(slopes * step, self.covariance @ z)
+        for part in self.parts:
+            block = np.ix_(part, part)
+            seen = self.covariance[block] @ z[part]
+            spread = float(z[part] @ seen)
+            self.covariance[block] -= np.outer(seen, seen) / (len(p) * noise / square + spread)
+        variances = np.diag(self.covariance)
+        np.fill_diagonal(self.covariance, np.minimum(variances + self.drift, self.first))
+        pairs = (self.common, self.own[label]), (self.doubt, self.own_doubts[label])
+        for rates, doubt in zip(*pairs, strict=True):
+            seen = doubt @ in_rates
+            np.add(rates, seen * step, out=rates)
+            np.subtract(doubt, np.outer(seen, seen) / total, out=doubt)

@@ -1,0 +1,406 @@
+"""Forward with a softmax: one label is right, and each click tells of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learners.bandits.bent_inputs import BentInputs
+from learners.bandits.block_covariance import (
+    MAX_BLOCK,
+    fitting_block,
+    let_drift,
+    look,
+    narrow,
+    unconnected,
+)
+from learners.bandits.exploration import GapExploration
+from learners.bandits.linear import (
+    MAX_MATRIX_ENTRIES,
+    check_at_least,
+    check_covariances,
+    product_space,
+    row_sums,
+)
+from learners.bandits.random_features import MAX_WAVES
+from learners.bandits.rate_filter import RateFilter
+from learners.base import (
+    Distribution,
+    FloatArray,
+    Learner,
+    Outcome,
+    State,
+    StateValue,
+    check_count,
+    state_array,
+)
+from learners.errors import InputError, ParameterError, expected
+from learners.noise.rates import NoiseRates
+from learners.validation import check_instance, check_instances, check_number
+
+#: Prior variances of a weight, and of the constant's: how much a label is likelier than others
+#: wherever it is shown. (With .3 a label that is often clicked by mistake passes for likely.)
+PRIOR_VARIANCE, CONSTANT_VARIANCE = 10.0, 0.03
+#: Least variance of a click: one that was as good as certain must not move all by itself.
+LEAST_NOISE = 0.01
+#: Squarings of 1 + s / 2^n in place of exp(s), which is not the same to the last bit on every
+#: CPU. Between s = -10 and 0 the two differ by a twentieth at most, as no label's chance minds.
+SQUARINGS = 10
+#: Scores below the best by more count as this: a chance of 1e-27.
+LEAST_SCORE = -60.0
+#: Numbers of a batch that are worked on at once: 512 KiB, which stays in a core's L2 cache.
+_ENTRIES_AT_ONCE = 65_536
+
+
+class ForwardSoftmax(Learner):
+    """Learns which one label is right, and each label's noise, from the same clicks.
+
+    The default: use it where exactly one label is right for an instance, as in classification.
+    It needs no rates and no network: false and missed clicks, common ones and each label's own,
+    are found on the way. Where several labels may be right, or none (a catalogue of items), or
+    labels have features, use `Forward`. Not for rounds of a few microseconds.
+
+    A softmax behind the forward model, [1]_: with z as `BentInputs` makes it (x scaled to length
+    1, a constant, waves), and p over the labels that can be right, a click on label a has the
+    chance::
+
+        m = rho_0a + beta_a p_a,       p = softmax(W z),       beta_a = 1 - rho_0a - rho_1a
+
+    One extended Kalman filter, [2]_, has the weights (one covariance P for the rows of all labels,
+    within blocks b) and the rates (`RateFilter`, with c their part in the variance). A bit y that
+    was heard of a moves every label's row by its slope g::
+
+        g_k = beta_a p_a (1[k = a] - p_k)
+        v = max(m (1 - m), .01),       total = v + |g|^2 z' P z + c
+        w_k <- w_k + P z g_k (y - m) / total
+        P_b <- P_b - (P_b z_b)(P_b z_b)' / (K v / |g|^2 + z_b' P_b z_b),     then P_b + drift I
+
+    so that a click on one label speaks against its rivals, which regression label by label does
+    not hear. (One bit tells of one direction in K: hence the K.) Labels are chosen by inverse gap
+    weighting of p (`GapExploration`), with gaps as they show in clicks.
+
+    Parameters
+    ----------
+    n_features
+        Length d of an instance.
+    n_labels
+        Number K of labels.
+    rho_0, rho_1
+        Rates of false and missed clicks that it begins with, in [0, 1) with a sum below 1; 0.2
+        each by default. Clicks move them; rates that are set later as known stay.
+    exploration
+        "gaps" (default) as above, or "greedy": the best label, so that `gamma` is all there is.
+    gain
+        How sharply gaps count, in [0, 1e6]; 40 by default. More explores less.
+    gamma
+        Share of rounds that explore uniformly, in [0, 1]; 0 by default.
+    drift
+        Variance that the weights gain with each round, in [0, 1]; 0 by default: clicks of all
+        times count the same. With 1e-3, the last thousands count most.
+    block_size
+        Inputs whose covariance is kept together, up to 1024, with (d + 1 + n_waves) block_size and
+        K (d + 1 + n_waves) at most 4,000,000. 0, the default, takes 32, or the most that fits.
+    n_waves
+        Number of random features, 0 to 65,536; 255 by default. 0 is a linear learner.
+    seed
+        Of the random features, an integer of at least 0; 0 by default.
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is of the wrong type or out of range, or the weights too many (also in
+        `add_label`).
+
+    References
+    ----------
+    .. [1] Patrini et al., *Making deep neural networks robust to label noise: a loss correction
+       approach*, 2017, section 3.2.
+    .. [2] Anderson and Moore, *Optimal filtering*, 1979, section 8.2.
+
+    Examples
+    --------
+    Label 1 is clicked by mistake in half of the rounds, label 0 in none; nobody says so:
+
+    >>> learner = ForwardSoftmax(n_features=2, n_labels=2, n_waves=0)
+    >>> sides = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> for i in range(400):
+    ...     right, shown = i % 2, i // 2 % 2
+    ...     clicked = shown == right or (shown == 1 and i // 4 % 2 == 0)
+    ...     learner.update(Outcome(sides[right], shown, 0, 0.5, feedback=int(clicked)))
+    >>> [learner.distribution(x).greedy for x in sides]
+    [0, 1]
+    >>> rho_0, rho_1 = learner.label_rates
+    >>> bool(rho_0[0] < 0.1 and rho_0[1] > 0.35)
+    True
+    """
+
+    kind: ClassVar[str] = "forward_softmax"
+    takes_rates: ClassVar[bool] = True
+    takes_label_rates: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        n_features: int,
+        n_labels: int,
+        *,
+        rho_0: float = 0.2,
+        rho_1: float = 0.2,
+        exploration: str = "gaps",
+        gain: float = 40.0,
+        gamma: float = 0.0,
+        drift: float = 0.0,
+        block_size: int = 0,
+        n_waves: int = 255,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(n_features, n_labels)
+        self._explorer = GapExploration(exploration, gain, gamma)
+        self.exploration = self._explorer.exploration
+        self.gain, self.gamma = self._explorer.gain, self._explorer.gamma
+        self.drift = check_number("drift", drift, 0, 1)
+        self.n_waves = check_count("n_waves", n_waves, 0, MAX_WAVES)
+        self.seed = check_count("seed", seed, 0)
+        width = self.n_features + 1 + self.n_waves
+        chosen = check_count("block_size", block_size, 0, MAX_BLOCK)
+        self.block_size = chosen or fitting_block(1, width, MAX_MATRIX_ENTRIES)
+        try:
+            rates = NoiseRates(rho_0, rho_1)
+        except InputError as error:
+            raise ParameterError(str(error)) from error
+        self._rates = RateFilter(self.n_labels, rates)
+        block = min(self.block_size, width)
+        n_blocks = -(-width // block)
+        padded = n_blocks * block
+        _check_entries(padded * block, "features x block_size")
+        _check_entries(self.n_labels * padded, "n_labels x features")
+        self._inputs = BentInputs(self.n_features, self.n_waves, padded=padded, seed=self.seed)
+        first = np.full(padded, PRIOR_VARIANCE)
+        first[self.n_features] = CONSTANT_VARIANCE
+        self._first: FloatArray = first.reshape(n_blocks, block)
+        self._space = np.empty((n_blocks, block, block))
+        self._take(
+            np.zeros((self.n_labels, padded)), unconnected(self._first), np.zeros(self.n_labels)
+        )
+
+    # -- noise ----------------------------------------------------------------------------
+    @property
+    def rho_0(self) -> float:
+        """P(feedback = 1 | wrong label) as it is believed, the mean over labels."""
+        return float(np.add.reduce(self._rates.each[0])) / self.n_labels
+
+    @property
+    def rho_1(self) -> float:
+        """P(feedback = 0 | right label) as it is believed, the mean over labels."""
+        return float(np.add.reduce(self._rates.each[1])) / self.n_labels
+
+    @property
+    def label_rates(self) -> tuple[FloatArray, FloatArray]:
+        """rho_0 and rho_1 of each label as they are believed, each of shape (K,). Copies."""
+        return self._rates.each
+
+    def set_rates(self, rho_0: float, rho_1: float) -> None:
+        """Take these noise rates of every label as known: clicks do not move them any more.
+
+        Raises
+        ------
+        InputError
+            If they are no numbers in [0, 1) with a sum below 1.
+        """
+        self._rates.set_common(NoiseRates(rho_0, rho_1))
+
+    def set_label_rates(
+        self,
+        rho_0: FloatArray,
+        rho_1: FloatArray,
+        rho_0_error: FloatArray,
+        rho_1_error: FloatArray,
+    ) -> None:
+        """Take these noise rates of each label, as surely as their errors say; clicks go on.
+
+        Parameters
+        ----------
+        rho_0, rho_1
+            Shape (K,), float64, in [0, 1).
+        rho_0_error, rho_1_error
+            Their standard errors, shape (K,), float64, at least 0; 0 is known for certain.
+
+        Raises
+        ------
+        InputError
+            If an array is not so.
+        """
+        self._rates.set_each(rho_0, rho_1, rho_0_error, rho_1_error)
+
+    # -- deciding -------------------------------------------------------------------------
+    def relevance(self, x: FloatArray) -> FloatArray:
+        """Return p(x), how likely each label is right, shape (K,); 0 for retired ones.
+
+        Raises
+        ------
+        InputError
+            If `x` is no instance.
+        """
+        check_instance(x, self.n_features)
+        return self._chances(self._inputs(x[np.newaxis])[0], self._active_codes)
+
+    def distribution(self, x: FloatArray, allowed: Sequence[int] | None = None) -> Distribution:
+        """Return the probabilities with which each label would be chosen for `x`; pure.
+
+        Parameters
+        ----------
+        x
+            The instance, float64 of shape (d,), each |x_i| at most 1e6.
+        allowed
+            Codes that the choice is restricted to; None for all active ones.
+
+        Raises
+        ------
+        InputError
+            If `x` is not such an array, or `allowed` leaves no active label.
+        """
+        codes = self._choosable(allowed)
+        return self._explorer.choose(self.relevance(x), codes, self._gains(codes))
+
+    def distributions(self, xs: FloatArray) -> list[Distribution]:
+        """Return `distribution` of each row of `xs`, shape (n, d); bit for bit the same."""
+        check_instances(xs, self.n_features)
+        codes = self._choosable(None)
+        gains = self._gains(codes)
+        found: list[Distribution] = []
+        n_rows = max(1, _ENTRIES_AT_ONCE // self._weights.size)
+        for start in range(0, len(xs), n_rows):
+            inputs = self._inputs(xs[start : start + n_rows])
+            scores = np.add.reduce(np.multiply(self._weights, inputs[:, np.newaxis, :]), 2)
+            chances = _softmax(scores, self._active_codes)
+            found += [self._explorer.choose(row, codes, gains) for row in chances]
+        return found
+
+    def _chances(self, z: FloatArray, codes: NDArray[np.intp] | None) -> FloatArray:
+        """Return p at `z` over the labels `codes`, or all."""
+        scores = np.empty((1, self.n_labels))
+        row_sums(self._weights, z, self._products, scores[0])
+        chances: FloatArray = _softmax(scores, codes)[0]
+        return chances
+
+    def _gains(self, codes: NDArray[np.intp] | None) -> FloatArray:
+        """Return how sharply the gap of each label that may be chosen counts."""
+        beta = self._rates.common_beta
+        return self._explorer.gains(self._counts, self._rounds, codes, beta)
+
+    # -- learning -------------------------------------------------------------------------
+    def update(self, outcome: Outcome) -> None:
+        """Learn from one finished round.
+
+        Raises
+        ------
+        InputError
+            If a part of `outcome` is not what `Outcome` says.
+        """
+        self._check_outcome(outcome)
+        label, z = outcome.label, self._inputs(outcome.x[np.newaxis])[0]
+        rivals = self._active_codes
+        if rivals is not None:
+            # Of a retired label a late click may tell: it could be right when it was shown.
+            rivals = np.union1d(rivals, [label])
+        chances = self._chances(z, rivals)
+        right = float(chances[label])
+        rho_0, rho_1 = self._rates.of(label)
+        beta = 1.0 - rho_0 - rho_1
+        clicked = rho_0 + beta * right
+        slopes = np.multiply(chances, -beta * right)
+        slopes[label] += beta * right
+        square = float(np.add.reduce(np.multiply(slopes, slopes)))
+        moves, spreads = look(self._covariance, z.reshape(self._first.shape), self._space)
+        noise = max(clicked * (1.0 - clicked), LEAST_NOISE)
+        total = noise + square * float(np.add.reduce(spreads)) + self._rates.spread(label, right)
+        error = outcome.feedback - clicked
+        self._move(np.multiply(slopes, error / total), moves.reshape(-1))
+        self._rates.learn(label, right, error, total)
+        self._counts[label] += 1.0
+        self._rounds += 1.0
+        if square > 0.0:
+            n_rivals = self.n_labels if rivals is None else len(rivals)
+            narrow(self._covariance, moves, spreads, n_rivals * noise / square, self._space)
+        if self.drift:
+            let_drift(self._covariance, self.drift, self._first)
+
+    def _move(self, steps: FloatArray, along: FloatArray) -> None:
+        """Add `steps`, one for each label, times `along` to the weights."""
+        n_rows = len(self._products)
+        for start in range(0, self.n_labels, n_rows):
+            rows = self._weights[start : start + n_rows]
+            part = self._products[: len(rows)]
+            np.multiply(steps[start : start + n_rows, np.newaxis], along, out=part)
+            rows += part
+
+    # -- labels ---------------------------------------------------------------------------
+    def add_label(self) -> int:
+        """Add a label, which begins with what the active ones have in common, and return its code.
+
+        Raises
+        ------
+        ParameterError
+            If the weights would become too many; nothing has changed then.
+        """
+        _check_entries(self._weights.size + self._weights.shape[1], "n_labels x features")
+        weights = self._weights[self._active]
+        mean = np.add.reduce(weights, 0) / len(weights)
+        counts = np.append(self._counts, 0.0)
+        self._take(np.vstack((self._weights, mean)), self._covariance, counts)
+        self._rates.add()
+        return super().add_label()
+
+    # -- state ----------------------------------------------------------------------------
+    def state(self) -> State:
+        """Return options, rates and what was learned, as named arrays and scalars; copies."""
+        return {
+            **self._options(),
+            **self._rates.state(),
+            "weights": self._weights.copy(),
+            "covariances": self._covariance.copy(),
+            "counts": self._counts.copy(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, StateValue]) -> Self:
+        """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
+        self = cls._from_options(state)
+        self._rates.restore(state)
+        weights = state_array(state, "weights", self._weights.shape)
+        covariance = state_array(state, "covariances", self._covariance.shape)
+        counts = state_array(state, "counts", self._counts.shape)
+        check_at_least("counts", counts, 0.0)
+        check_covariances("covariances", covariance, self._first)
+        self._take(weights, covariance, counts)
+        return self
+
+    def _take(self, weights: FloatArray, covariance: FloatArray, counts: FloatArray) -> None:
+        self._weights, self._covariance, self._counts = weights, covariance, counts
+        self._rounds = float(np.add.reduce(counts))
+        self._products = product_space(*weights.shape)
+
+
+def _softmax(scores: FloatArray, codes: NDArray[np.intp] | None) -> FloatArray:
+    """Return the chances of the labels `codes`, or all, for each row of scores, (n, K)."""
+    # `take` lays its answer out row by row whatever n is, and so it is summed in one order.
+    chosen = scores if codes is None else scores.take(codes, axis=1)
+    shares: FloatArray = chosen - np.maximum.reduce(chosen, 1)[:, np.newaxis]
+    np.maximum(shares, LEAST_SCORE, out=shares)
+    shares *= 0.5**SQUARINGS
+    shares += 1.0
+    for _ in range(SQUARINGS):
+        np.multiply(shares, shares, out=shares)
+    shares /= np.add.reduce(shares, 1)[:, np.newaxis]
+    if codes is None:
+        return shares
+    chances = np.zeros(scores.shape)
+    chances[:, codes] = shares
+    return chances
+
+
+def _check_entries(entries: int, what: str) -> None:
+    if entries > MAX_MATRIX_ENTRIES:
+        raise ParameterError(expected(what, f"at most {MAX_MATRIX_ENTRIES:,} entries", entries))

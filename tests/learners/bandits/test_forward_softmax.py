@@ -1,0 +1,262 @@
+"""ForwardSoftmax."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from learners import (
+    Forward,
+    ForwardSoftmax,
+    InputError,
+    Learner,
+    Outcome,
+    ParameterError,
+    StateError,
+    draw,
+)
+from learners.assertions import state_digest
+from learners.base import FloatArray
+from tests.reference.bandits import SlowForwardSoftmax
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def taught(learner: ForwardSoftmax, seed: int, n_rounds: int = 30) -> ForwardSoftmax:
+    """Let a learner learn random rounds."""
+    rng = np.random.default_rng(seed)
+    for x in rng.normal(size=(n_rounds, learner.n_features)):
+        label, bit = int(rng.integers(learner.n_labels)), int(rng.integers(2))
+        learner.update(Outcome(x, label, label, 0.5, bit))
+    return learner
+
+
+@pytest.mark.parametrize(("block", "drift"), [(1, 0.0), (3, 0.01), (12, 0.0)])
+@given(seed=SEEDS)
+def test_equals_slow_twin(block: int, drift: float, seed: int) -> None:
+    """The same chances and rates as with whole matrices."""
+    rng = np.random.default_rng(seed)
+    fast = ForwardSoftmax(4, 3, block_size=block, n_waves=7, seed=5, drift=drift)
+    slow = SlowForwardSoftmax(4, 3, block, 7, 5, drift)
+    for x in rng.normal(size=(40, 4)):
+        np.testing.assert_allclose(fast.relevance(x), slow.chances(x), rtol=1e-6, atol=1e-12)
+        rates = np.array([slow.rates(label) for label in range(3)])
+        np.testing.assert_allclose(np.transpose(fast.label_rates), rates, rtol=1e-6, atol=1e-9)
+        label, bit = int(rng.integers(3)), int(rng.integers(2))
+        fast.update(Outcome(x, label, label, 1.0, bit))
+        slow.update(x, label, bit)
+
+
+def test_trace_by_hand() -> None:
+    """One click of one of two labels, with the rates known: slopes of .6 / 4, h of 10 and .03."""
+    learner = ForwardSoftmax(1, 2, n_waves=0)
+    learner.set_rates(0.2, 0.2)
+    learner.update(Outcome(np.array([2.0]), 0, 0, 0.5, 1))
+    clicked = 0.2 + 0.6 * 0.5
+    total = clicked * (1 - clicked) + 2 * 0.15**2 * 10.03
+    gap = 2 * 0.15 * 10.03 * (1 - clicked) / total
+    right = 1 / (1 + (1 - gap / 1024) ** 1024)
+    np.testing.assert_allclose(learner.relevance(np.array([5.0])), [right, 1 - right], rtol=1e-12)
+    shares = learner.distribution(np.array([5.0])).probabilities
+    # Label 1 was never shown: its gap counts 40 * .6 sqrt(0 + 1) times.
+    np.testing.assert_allclose(shares[1], 1 / (2 + 24 * (2 * right - 1)), rtol=1e-12)
+
+
+@given(seed=SEEDS, bit=st.integers(0, 1))
+def test_a_click_speaks_of_all_labels(seed: int, bit: int) -> None:
+    """A click makes the shown label likelier against each of its rivals; none does the reverse."""
+    learner = taught(ForwardSoftmax(3, 4, n_waves=5), seed)
+    x = np.random.default_rng(seed + 1).normal(size=3)
+    before = np.log(learner.relevance(x))
+    learner.update(Outcome(x, 1, 0, 1e-9, bit))
+    moved = (np.log(learner.relevance(x)) - before) * (1 if bit else -1)
+    assert (moved[1] >= moved[[0, 2, 3]] - 1e-12).all()
+
+
+@given(seed=SEEDS, bit=st.integers(0, 1))
+def test_one_round_is_bounded(seed: int, bit: int) -> None:
+    """However surely a round was thought to go the other way, no chance becomes certain by it."""
+    learner = taught(ForwardSoftmax(3, 2, n_waves=5, drift=0.01), seed, 200)
+    x = np.random.default_rng(seed + 1).normal(size=3)
+    scores = np.log(learner.relevance(x))
+    learner.update(Outcome(x, 1, 0, 1e-9, bit))
+    after = np.log(learner.relevance(x))
+    # sqrt(h) / (2 sqrt(v)) with h at most 15.03 and v at least .01.
+    assert np.abs(np.diff(after) - np.diff(scores)).max() < 2 * np.sqrt(15.03 / 0.01)
+
+
+def play(learner: Learner, rho_0: FloatArray, rho_1: float, n_rounds: int = 6_000) -> float:
+    """Return the share of wrong labels in the last quarter of a stream of three groups."""
+    rng, wrong = np.random.default_rng(0), 0
+    for i in range(n_rounds):
+        truth = int(rng.integers(3))
+        x = rng.normal(size=4) * 0.5
+        x[truth] += 1.0
+        decision = learner.distribution(x)
+        label = draw(decision, rng.random())
+        flip = rng.random()
+        bit = int(flip >= rho_1) if label == truth else int(flip < rho_0[label])
+        share = float(decision.probabilities[label])
+        learner.update(Outcome(x, label, decision.greedy, share, bit))
+        wrong += label != truth and i >= n_rounds * 3 // 4
+    return wrong / (n_rounds // 4)
+
+
+def test_is_not_misled_by_the_noise_of_each_label() -> None:
+    """Not told that a label is clicked by mistake in most rounds, it finds out."""
+    rho_0 = np.array([0.05, 0.2, 0.75])
+    alone, told = ForwardSoftmax(4, 3, n_waves=0), ForwardSoftmax(4, 3, n_waves=0)
+    told.set_label_rates(rho_0, np.full(3, 0.1), np.zeros(3), np.zeros(3))
+    error = play(alone, rho_0, 0.1)
+    assert error < play(told, rho_0, 0.1) + 0.03
+    assert play(Forward(4, 3, n_waves=0), rho_0, 0.1) > 1.5 * error
+    found_0, found_1 = alone.label_rates
+    assert np.argsort(found_0).tolist() == [0, 1, 2]
+    assert found_0[2] - found_0[0] > 0.25
+    np.testing.assert_allclose(found_1, 0.1, atol=0.05)
+    assert (alone.rho_0, alone.rho_1) == pytest.approx((found_0.mean(), found_1.mean()))
+
+
+def test_known_rates_stay() -> None:
+    """Rates that were set as known are what every label has, whatever clicks say."""
+    learner = ForwardSoftmax(2, 3)
+    learner.set_rates(0.1, 0.3)
+    taught(learner, 3, 200)
+    assert [rates.tolist() for rates in learner.label_rates] == [[0.1] * 3, [0.3] * 3]
+
+
+def test_uncertain_rates_are_a_start() -> None:
+    """Estimates are taken as they are; clicks move those that may be wrong, and only those."""
+    learner, sure = ForwardSoftmax(2, 3), np.zeros(3)
+    rho_0, rho_1 = np.array([0.1, 0.2, 0.4]), np.array([0.1, 0.2, 0.3])
+    learner.set_label_rates(rho_0, rho_1, np.array([0.0, 0.1, 9.0]), sure)
+    np.testing.assert_allclose(learner.label_rates, [rho_0, rho_1], rtol=1e-12)
+    taught(learner, 3, 100)
+    np.testing.assert_allclose(learner.label_rates[1], rho_1, rtol=1e-12)
+    moved = np.abs(learner.label_rates[0] - rho_0)
+    assert moved[0] < 1e-12
+    assert moved[1:].min() > 1e-3
+
+
+def test_a_late_click_on_a_retired_label_counts() -> None:
+    """It could be right when it was shown: its row learns, and it stays out of the choice."""
+    learner = taught(ForwardSoftmax(2, 3, n_waves=0), 4)
+    learner.retire_label(2)
+    x = np.array([1.0, 2.0])
+    assert learner.relevance(x)[2] == 0.0
+    before = np.asarray(learner.state()["weights"])[2]
+    learner.update(Outcome(x, 2, 0, 0.5, 1))
+    assert (np.asarray(learner.state()["weights"])[2] != before).any()
+    assert learner.distribution(x).probabilities[2] == 0.0
+    learner.restore_label(2)
+    assert learner.relevance(x)[2] > 0
+
+
+def test_a_new_label_begins_as_the_others() -> None:
+    """It has the mean of their weights and what is known of all rates, and is tried at once."""
+    learner = taught(ForwardSoftmax(3, 2, n_waves=5), 7, 400)
+    learner.set_rates(0.1, 0.2)
+    weights = np.asarray(learner.state()["weights"])
+    assert learner.add_label() == 2
+    np.testing.assert_allclose(np.asarray(learner.state()["weights"])[2], weights.mean(0))
+    assert [float(rates[2]) for rates in learner.label_rates] == pytest.approx([0.1, 0.2])
+    x = np.array([1.0, -0.5, 2.0])
+    chances = learner.relevance(x)
+    share = 1 / (3 + 40 * 0.7 * (chances.max() - chances[2]))
+    np.testing.assert_allclose(learner.distribution(x).probabilities[2], share, rtol=1e-9)
+
+
+def test_waves_bend() -> None:
+    """What no plane parts (right iff both inputs have one sign) is learned with waves only."""
+
+    def accuracy(n_waves: int) -> float:
+        learner, rng = ForwardSoftmax(2, 2, n_waves=n_waves), np.random.default_rng(1)
+        right = 0
+        for i in range(3_000):
+            x = rng.normal(size=2)
+            truth = int(x[0] * x[1] > 0)
+            decision = learner.distribution(x)
+            label = draw(decision, rng.random())
+            share = float(decision.probabilities[label])
+            learner.update(Outcome(x, label, decision.greedy, share, int(label == truth)))
+            right += label == truth and i >= 2_000
+        return right / 1_000
+
+    assert accuracy(63) > 0.9
+    assert accuracy(0) < 0.75
+
+
+def test_drift_follows() -> None:
+    """With drift, labels that changed places after 10,000 rounds are learned anew; without, not."""
+
+    def error(drift: float) -> float:
+        learner, rng = ForwardSoftmax(4, 2, n_waves=0, drift=drift), np.random.default_rng(1)
+        wrong = 0
+        for i in range(14_000):
+            x = rng.normal(size=4)
+            truth = int(x[0] > 0) if i < 10_000 else int(x[0] < 0)
+            decision = learner.distribution(x)
+            label = draw(decision, rng.random())
+            bit = int((label == truth) != (rng.random() < 0.3))
+            learner.update(Outcome(x, label, decision.greedy, 1.0, bit))
+            wrong += label != truth and i >= 10_000
+        return wrong / 4_000
+
+    assert error(1e-3) < 0.4
+    assert error(0.0) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rho_0", 1.0), ("rho_1", -0.1), ("exploration", "ucb"), ("gain", -1.0), ("gamma", 1.1),
+        ("drift", -1e-9), ("block_size", -1), ("block_size", 1025), ("n_waves", -1),
+        ("n_waves", 65_537), ("seed", -1), ("seed", 0.5),
+    ],
+)  # fmt: skip
+def test_bad_options_are_refused(name: str, value: object) -> None:
+    """Each option out of range, or of the wrong type, is named."""
+    with pytest.raises(ParameterError, match=name):
+        ForwardSoftmax(2, 2, **{name: value})  # type: ignore[arg-type]
+
+
+def test_too_many_weights_are_refused() -> None:
+    """Size is bounded from the start and when a label is added, which then changes nothing."""
+    with pytest.raises(ParameterError, match="features x block_size"):
+        ForwardSoftmax(100_000, 2, block_size=64)
+    learner = ForwardSoftmax(999, 4_000, n_waves=0, block_size=1)
+    before = state_digest(learner.state())
+    with pytest.raises(ParameterError, match="n_labels x features: expected at most 4,000,000"):
+        learner.add_label()
+    assert state_digest(learner.state()) == before
+
+
+def test_a_block_that_fits_is_chosen() -> None:
+    """The largest shapes that a model may have work by themselves."""
+    assert ForwardSoftmax(784, 10).block_size == 32
+    assert ForwardSoftmax(1_000, 100).block_size == 32
+    assert ForwardSoftmax(4_096, 256).block_size == 32
+    assert ForwardSoftmax(200_000, 2).block_size == 16
+
+
+def test_bad_rates_are_refused() -> None:
+    """Common rates that sum past 1, and arrays of another shape, are named; nothing changes."""
+    learner = ForwardSoftmax(2, 3, rho_0=0.1)
+    before = state_digest(learner.state())
+    with pytest.raises(InputError, match="rho_0"):
+        learner.set_rates(0.6, 0.6)
+    good = np.zeros(3)
+    with pytest.raises(InputError, match=r"rho_1: expected a float64 array \(3,\)"):
+        learner.set_label_rates(good, np.zeros(2), good, good)
+    assert state_digest(learner.state()) == before
+
+
+@pytest.mark.parametrize("name", ["counts", "covariances", "common_rates", "own_rates"])
+def test_states_out_of_range_are_refused(name: str) -> None:
+    """A count or a variance below 0 in a state is named."""
+    state = ForwardSoftmax(2, 3, n_waves=0).state()
+    array = np.asarray(state[name])
+    with pytest.raises(StateError, match=name):
+        ForwardSoftmax.from_state({**state, name: np.full(array.shape, -1.0)})
