@@ -153,6 +153,7 @@ _EXPECTED = {
     "float_parsing": "a number",
     "bool_type": "a boolean",
     "list_type": "an array",
+    "dict_type": "an object",
     "model_type": "an object",
     "model_attributes_type": "an object",
     "finite_number": "a finite number",
@@ -168,6 +169,8 @@ _EXPECTED = {
     "literal_error": "{expected}",
     "enum": "{expected}",
 }
+#: What pydantic begins with where the table has nothing.
+_PREAMBLE = re.compile(r"^(Value error, |Input should be )")
 #: What came where it is the number of items that is wrong.
 _COUNTED = {"too_short": "fewer", "too_long": "more"}
 #: Parts of a place in `features` that the body does not have: which member of a union was tried.
@@ -200,7 +203,7 @@ def _detail(one: Mapping[str, Any]) -> Detail:
         return Detail(_where([*loc, "type"]), tags, shorten(repr(context["tag"])))
     # Our own words quote the body: only a text of this table is a format.
     known = _EXPECTED.get(kind)
-    expected = shorten(one["msg"].removeprefix("Value error, "))
+    expected = shorten(_PREAMBLE.sub("", one["msg"]))
     if known is not None:
         expected = known.format_map(context)
     if len(loc) > 1 and loc[-1] in _PLAIN and loc[0] == "learner":

@@ -43,6 +43,7 @@ PLAIN = "a finite number, a string or a boolean"
         ({"size": 3}, "size", "no such field", "one"),
         ({"learner": {}}, "learner.kind", "a value", "nothing"),
         ({"learner": 5}, "learner", "an object", "5"),
+        ({"label_features": "a"}, "label_features", "an object", '"a"'),
         ({"learner": {"kind": "x", "gamma": [1]}}, "learner.gamma", PLAIN, "an array"),
         ({"features": {}}, "features.type", "a value", "nothing"),
         ({"features": {"type": "x"}}, "features.type", "one of 'dense', 'named', 'hashed'", "'x'"),
