@@ -192,8 +192,7 @@ def _add_files(
         "/v1/models/{model}/state",
         operation_id="get_state",
         response_class=Response,
-        responses=file_answer("The named arrays, as numpy reads them.", "application/octet-stream")
-        | read_errors(),
+        responses=_state_answer() | read_errors(),
     )
     async def get_state(model: str, caller: admin) -> Response:
         """Download the model's state as an .npz file."""
@@ -201,6 +200,20 @@ def _add_files(
         if not is_model_name(model):
             raise NotFound("there is no such model")
         return await host.use(key, _state)
+
+
+def _state_answer() -> dict[int | str, dict[str, Any]]:
+    """Return OpenAPI's 200 of a state, with the headers that say which one it is."""
+    answer = file_answer("The named arrays, as numpy reads them.", "application/octet-stream")
+    answer[200]["headers"] = {
+        f"x-misclick-{name}": {"description": text, "schema": {"type": kind}, "required": True}
+        for name, kind, text in (
+            ("seq", "integer", "Events that it is the fold of."),
+            ("chain", "string", "Hash chain over these events."),
+            ("sha256", "string", "Of the state's canonical bytes, as snapshots have them."),
+        )
+    }
+    return answer
 
 
 async def _state(replica: Replica) -> Response:

@@ -148,6 +148,12 @@ def test_every_learner_is_documented_with_its_options() -> None:
         assert found[kind]["required"] == ["kind", *learner.required_option_names()]
 
 
+def test_what_a_state_says_of_itself_is_documented() -> None:
+    """Two workers' states are compared by these headers: they are part of the answer."""
+    documented = OPERATIONS["get_state"]["responses"]["200"]["headers"]
+    assert {name.removeprefix("x-misclick-") for name in documented} == {"seq", "chain", "sha256"}
+
+
 def test_no_body_holds_an_address() -> None:
     """The service never fetches anything: no schema has a field for a URL."""
     assert not re.search(r'"format": "(uri|url)', json.dumps(DOCUMENT))
