@@ -65,8 +65,8 @@ class RequestMetrics:
         cells[0].inc()
         cells[1].observe(seconds)
 
-    def render(self, models: Iterable[ModelNumbers], replicas: Iterable[Replica]) -> bytes:
-        """Return everything in the text format."""
+    def render(self, models: Iterable[ModelNumbers] | None, replicas: Iterable[Replica]) -> bytes:
+        """Return everything in the text format; `models` is None where Redis did not answer."""
         requests = self.registry
         if SHARED_FOLDER in os.environ:
             requests = CollectorRegistry()
@@ -79,11 +79,14 @@ class RequestMetrics:
 class _ModelCollector(Collector):
     """The models' counters as Redis has them, and this worker's copies."""
 
-    def __init__(self, models: Iterable[ModelNumbers], replicas: Iterable[Replica]) -> None:
-        self._models = list(models)
+    def __init__(self, models: Iterable[ModelNumbers] | None, replicas: Iterable[Replica]) -> None:
+        self._redis_up = models is not None
+        self._models = list(models or ())
         self._replicas = list(replicas)
 
     def collect(self) -> Iterator[Metric]:
+        text = "1 where Redis answered; else what it knows of models is left out."
+        yield GaugeMetricFamily("misclick_redis_up", text, value=float(self._redis_up))
         for name in COUNTERS:
             family = CounterMetricFamily(
                 f"misclick_{name}", f"The model's {name} so far.", labels=["model"]

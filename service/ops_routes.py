@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from service.address import Address
 from service.auth import Keys, Scope
 from service.challengers import rate_kinds
-from service.errors import NotFound
+from service.errors import NotFound, Unavailable
 from service.estimates import Estimates
 from service.host import Host
 from service.metrics import ModelNumbers, RequestMetrics
@@ -79,15 +79,24 @@ def ops_router(host: Host, keys: Keys, metrics: RequestMetrics) -> APIRouter:
         caller = keys.caller(request.headers.get("authorization"))
         caller.require(Scope.ADMIN)
         prefix = f"{caller.tenant}/"
-        found: list[ModelNumbers] = []
-        for key in await host.store.list_keys():
-            if key.startswith(prefix):
-                with suppress(NotFound):
-                    found.append(await _numbers(host.store, key))
+        try:
+            found = await _all_numbers(host.store, prefix)
+        except Unavailable:
+            # Requests and this worker's copies are counted here, and asked for just then.
+            found = None
         mine = [replica for replica in host.replicas if replica.key.startswith(prefix)]
         return Response(metrics.render(found, mine), media_type="text/plain; version=0.0.4")
 
     return router
+
+
+async def _all_numbers(store: Store, prefix: str) -> list[ModelNumbers] | None:
+    found = []
+    for key in await store.list_keys():
+        if key.startswith(prefix):
+            with suppress(NotFound):
+                found.append(await _numbers(store, key))
+    return found
 
 
 async def _numbers(store: Store, key: str) -> ModelNumbers:

@@ -49,6 +49,7 @@ async def test_a_models_numbers_are_its_own(client: httpx.AsyncClient) -> None:
     assert model["counters"] == expected | {"pending": 2}
     for counter, value in expected.items():
         assert found[f"misclick_{counter}_total", name] == value
+    assert found["misclick_redis_up",] == 1
     assert found["misclick_pending", name] == 2
     assert found["misclick_seq", name] == found["misclick_folded_seq", name] == 4
     assert found["misclick_rejected", name] == found["misclick_rewinds_total", name] == 0

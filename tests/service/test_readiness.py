@@ -144,9 +144,14 @@ async def test_no_store_at_all_is_503_everywhere() -> None:
     """Without Redis every call says 503 and why, and the process is alive."""
     async with app_client("unix:///nowhere/redis.sock") as client:
         assert await _ready(client) == (503, "redis")
-        for path in ("/v1/models", "/v1/models/m", "/metrics"):
+        for path in ("/v1/models", "/v1/models/m"):
             answer = await client.get(path)
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
             assert "Redis does not answer" in answer.json()["error"]["message"]
         answer = await client.post("/v1/models/m/predict", json={"x": [1]})
         assert answer.status_code == 503
+        # Whoever is woken by it looks at these.
+        metrics = await client.get("/metrics")
+        assert metrics.status_code == 200
+        assert "misclick_redis_up 0.0" in metrics.text
+        assert 'route="/v1/models/{model}/predict",status="503"} 1.0' in metrics.text
