@@ -18,6 +18,8 @@ TOLERANCE = 0.01
 ALARM = 100.0
 #: Bits before the first alarm, and between two: the least that an estimate is made from.
 LEAST_BITS = 1000
+#: More bits than any log has; a saved count of a thousand digits would be no float.
+MOST_BITS = 2**53
 
 _NUMBERS = ("mean", "up", "down")
 
@@ -87,8 +89,8 @@ class ClickDrift:
         """
         drift = cls()
         bits = state_value(state, "bits")
-        if not is_integer(bits) or int(bits) < 0:
-            raise StateError(expected("state's bits", "a count", bits))
+        if not is_integer(bits) or not 0 <= int(bits) <= MOST_BITS:
+            raise StateError(expected("state's bits", f"a count up to {MOST_BITS}", bits))
         drift._bits = int(bits)
         drift._mean, drift._up, drift._down = (state_number(state, n) for n in _NUMBERS)
         if not 0.0 <= drift._mean <= 1.0 or min(drift._up, drift._down) < 0.0:
