@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 MAX_FEATURE = 1e6
 
 _FLOAT64 = np.dtype(np.float64)
+_LARGEST = sys.float_info.max
 #: Below this sum of squares no feature can be beyond MAX_FEATURE, however BLAS rounds. (The
 #: dot product is only a sieve: what it lets through is right, what it holds back is looked at.)
 _SURELY_SMALL = 0.5 * MAX_FEATURE**2
@@ -92,7 +94,8 @@ def check_number(name: str, value: object, least: float, most: float) -> float:
     if (
         isinstance(value, int | float | np.integer | np.floating)
         and not isinstance(value, bool)
-        and least <= value <= most
+        # An integer of a thousand digits is below infinity, and no float.
+        and least <= value <= min(most, _LARGEST)
     ):
         return float(value)
     raise ParameterError(expected(name, f"a number in [{least:g}, {most:g}]", value))

@@ -42,7 +42,12 @@ from service.events import (
 from service.features import Row, Rows, make_encoder
 from service.ids import NO_FINGERPRINT, fingerprint_of, uniform_of
 from service.scaling import make_scaling
+from service.sizes import MAX_INTEGER
 from service.spec import MAX_LABELS, ModelSpec
+
+#: What anything that is no state of a model may raise, on the way to being one: integers may have
+#: a thousand digits, say.
+_WRONG = (KeyError, ValueError, TypeError, RecursionError, OverflowError)
 
 
 class Fold:
@@ -282,7 +287,7 @@ class Fold:
             if self._drift is not None:
                 self._drift = ClickDrift.from_state(part_of(state, "drift."))
                 self.drift_seq = int(state["drift_seq"])
-        except (KeyError, ValueError, TypeError, RecursionError, LearnersError) as error:
+        except (*_WRONG, LearnersError) as error:
             raise CodecError(f"not a state of this model: {error}") from error
         self.labels, self.rejected = labels, rejected
         self.codes = {name: code for code, name in enumerate(labels)}
@@ -296,6 +301,8 @@ def check_sound(state: State) -> None:
     snapshot that can be.
     """
     for name, value in state.items():
+        if type(value) is int and abs(value) > MAX_INTEGER:
+            raise ValueError(f"there is an integer beyond 64 bits in {name}")
         number = value.dtype.kind == "f" if isinstance(value, np.ndarray) else type(value) is float
         # Written so that NaN, which compares as false, is found; the largest of some is NaN, too.
         if number and not float(np.max(np.abs(value), initial=0.0)) <= MAX_STATE:

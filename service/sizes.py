@@ -8,12 +8,15 @@ import numpy as np
 
 from learners import Learner, LearnersError, create
 from service.complaints import of_learner
-from service.errors import Invalid
+from service.errors import Invalid, quote, shorten
 from service.spec import MAX_WEIGHTS, MAX_WINDOW_ROWS, MAX_WINDOW_VALUES, LearnerSpec
 
 #: State of a model's learners together, where there are challengers: an export writes it as
 #: base64 into one line of at most 64 MiB. One learner alone stays below it by the other bounds.
 MAX_STATE_BYTES = 44 * 1024 * 1024
+#: Largest integer among a learner's options: JSON takes any, and no float or array holds one of a
+#: thousand digits.
+MAX_INTEGER = 2**63 - 1
 #: What one value takes in a window.
 VALUE_BYTES = 4
 
@@ -21,6 +24,9 @@ VALUE_BYTES = 4
 def make_learner(spec: LearnerSpec, n_features: int, n_labels: int, where: str) -> Learner:
     """Return a fresh learner; raise Invalid, at the place `where`, if it cannot be one."""
     check_size(n_features, n_labels)
+    for name, value in spec.options.items():
+        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+            raise Invalid.of(f"{where}.{shorten(name)}", "a number within 64 bits", quote(value))
     try:
         learner = create(spec.kind, n_features, n_labels, **spec.options)
     except LearnersError as error:
