@@ -65,7 +65,7 @@ def slice_summary(evaluation: Evaluation) -> list[str]:
     if evaluation.rates_from == "nothing":
         return [*lines, "No noise rates are known: clicks were taken for true."]
     means = "each label's own, on average" if evaluation.by_label else "the same for every label"
-    source = {"log": "in force", "learner": "that the deciding learner was made with"}
+    source = {"log": "in force", "learner": "that the deciding learner was made with or has found"}
     lines.append(
         f"Corrected by the rates {source[evaluation.rates_from]}: {100 * evaluation.rho_0:.1f} % "
         f"false clicks, {100 * evaluation.rho_1:.1f} % missed clicks, {means}."

@@ -81,7 +81,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         Whether each label's own rates corrected it.
     rates_from
         `"log"`: the last ones set or estimated; `"learner"`: what the deciding learner was made
-        with; `"nothing"`: none are known, and clicks were taken for true.
+        with, or has found itself; `"nothing"`: none are known, and clicks were taken for true.
     policies
         The deciding one first.
     """

@@ -75,7 +75,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         `Dense`, `Named` or `Hashed`.
     learner
         `{"kind": ..., option: value, ...}`, such as
-        `{"kind": "rcnbf", "gamma": 0.03, "rho_0": 0.15, "rho_1": 0.15}`; `forward` if left out.
+        `{"kind": "rcnbf", "gamma": 0.03, "rho_0": 0.15, "rho_1": 0.15}`; left out, it is
+        `forward_softmax`.
     scaling
         `"none"`, `"unit"` (unit norm) or `"standard"` (running mean 0 and deviation 1).
     window_s

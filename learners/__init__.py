@@ -5,8 +5,8 @@ The contract
 Making one
     `create` from plain values, `LEARNERS` by kind.
 Bandit learners, from the bit that says whether a shown label was right
-    `Forward` (the default: regression, read through each label's noise rates), `Banditron`,
-    `RCNBF`, `RCINE` (first order, importance weighted), `BPA` (passive-aggressive),
+    `ForwardSoftmax` (the default: one label is right, and each label's noise is found with it),
+    `Forward` (regression, read through each label's noise rates), `Banditron`, `RCNBF`, `RCINE` (first order, importance weighted), `BPA` (passive-aggressive),
     `SOBA`, `Confidit` (second order).
 Full information, from labels
     `Perceptron`; and from the labels of neighbours in a moving window `KNN`, `RkNN`, `PlugIn`,

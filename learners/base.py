@@ -181,6 +181,8 @@ class Learner(ABC):
     takes_rates: ClassVar[bool] = False
     #: Whether `set_label_rates` does; such a learner takes rates common to all labels too.
     takes_label_rates: ClassVar[bool] = False
+    #: Whether it finds each label's rates itself, from the clicks it learns from.
+    learns_rates: ClassVar[bool] = False
     #: How many features `describe_label` takes; 0 where labels have none.
     n_label_features: int = 0
 
@@ -274,6 +276,11 @@ class Learner(ABC):
     def label_rates(self) -> tuple[FloatArray, FloatArray]:
         """rho_0 and rho_1 of each label in use, each of shape (K,). Copies."""
         raise UnsupportedError(f"{self.kind} does not use each label's noise rates")
+
+    @property
+    def label_rate_errors(self) -> tuple[FloatArray, FloatArray]:
+        """Standard errors of `label_rates`, where the learner finds those itself. Copies."""
+        raise UnsupportedError(f"{self.kind} does not find noise rates itself")
 
     # -- labels ---------------------------------------------------------------------------
     def add_label(self) -> int:

@@ -179,6 +179,9 @@ def check_unsupported_is_said(make: LearnerFactory) -> None:
             [rates.tolist() for rates in learner.label_rates] == [[0.1] * K, [0.2] * K],
             "rates that are known exactly are not used as they are",
         )
+    if learner.learns_rates:
+        errors = [each.tolist() for each in learner.label_rate_errors]
+        require(errors == [[0.0] * K] * 2, "rates that are known exactly have errors")
     if learner.n_label_features:
         good = np.ones(learner.n_label_features)
         for bad in (good[1:], good * np.nan, good * np.inf, good.astype(np.float32), [1.0]):

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from rich.console import Console
 
 from clients import Client, MisclickError, Retries
@@ -129,15 +128,12 @@ def _replay(
     learners: dict[str, dict[str, Any]] = {
         "Banditron": {"kind": "banditron", "gamma": GAMMA},
         "RCNBF": {"kind": "rcnbf", "gamma": GAMMA, "rho_0": rho_0, "rho_1": rho_1},
-        "Forward": {"kind": "forward"},
+        "Forward softmax": {"kind": "forward_softmax"},
     }
     players = {}
     for shown, learner in learners.items():
         name = f"{learner['kind']}-{100 * rho_0:.0f}-{100 * rho_1:.0f}"
         spec = model_spec(name, learner, dataset, scaling="standard", seed=args.seed)
-        if learner["kind"] == "forward":
-            # Noise that is the same for all labels need not be estimated.
-            spec = msgspec.structs.replace(spec, estimate_every=0)
         players[shown] = HttpPlayer(client, client.create_model(spec).name)
     noise = Noise(rho_0=rho_0, rho_1=rho_1)
     stream = ClickStream(dataset, horizon=args.rounds, seed=args.seed, noise=noise)

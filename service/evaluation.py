@@ -133,6 +133,9 @@ def rates_in_force(fold: Fold) -> tuple[AssumedRates, RatesFrom]:
     n_labels = fold.learner.n_labels
     if fold.contest.rates is not None:
         return _assumed(fold.contest.rates, n_labels), "log"
+    if fold.learner.learns_rates:
+        each, errors = fold.learner.label_rates, fold.learner.label_rate_errors
+        return AssumedRates(*each, *errors), "learner"
     options = fold.contest.deciding.learner.options
     given = [float(options.get(name, 0.0)) for name in ("rho_0", "rho_1")]
     # A learner that estimates its rates begins with none: 0 is what is not known.

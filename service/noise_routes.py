@@ -111,9 +111,11 @@ def _rates(replica: Replica) -> wire.RatesOut:
     user, told = contest.rate_user, contest.rates
     if user is None:
         raise Invalid.of("model", "a learner that uses noise rates", contest.learner.kind)
-    if told is not None:
+    if told is not None and not user.learns_rates:
         # What it uses itself may be each label's.
         return wire.RatesOut(told.rho_0, told.rho_1)
+    if user.takes_label_rates:
+        return wire.RatesOut(*(float(rates.mean()) for rates in user.label_rates))
     state = user.state()
     return wire.RatesOut(float(state["rho_0"]), float(state["rho_1"]))
 

@@ -43,10 +43,11 @@ MIN_ESTIMATE = 1000
 MAX_ESTIMATE = 1_000_000
 DEFAULT_ESTIMATE = 50_000
 #: Feedbacks after which learners estimate anew by themselves. Forward makes more of early rates
-#: than RCINE, whose authors' interval is kept: new ones correct all that it has learned.
+#: than RCINE, whose authors' interval is kept: new ones correct all that it has learned. What
+#: learns its rates itself needs no estimates.
 ESTIMATE_AFTER = {"rcine": DEFAULT_ESTIMATE, "forward": 10_000}
 #: The learner of a spec that names none.
-DEFAULT_KIND = "forward"
+DEFAULT_KIND = "forward_softmax"
 #: Options of a learner are a handful of plain values.
 MAX_OPTIONS = 32
 #: Features of a label: each makes a round dearer by an update of as many weights as a label has.
@@ -230,7 +231,7 @@ class ModelSpec(Strict):
         description="Feedbacks after which the noise rates are estimated anew, for a learner that "
         "uses them, or challengers that do; the newest so many are used; 0 for never by itself. "
         "Left out: 10,000 for forward and 50,000 for rcine, both from the newest 50,000; else "
-        "never by itself.",
+        "never by itself (forward_softmax learns the rates from each click).",
     )
     estimate_on_drift: bool = Field(
         False,

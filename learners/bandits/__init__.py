@@ -11,9 +11,13 @@ bpa
     `BPA`: passive-aggressive; hard, I and II.
 soba, confidit
     `SOBA` and `Confidit`: second order, diagonal or full.
-forward
-    `Forward`: regression of the raw click, read through each label's noise; the default.
-block_regression, random_features, label_rates, label_features, exploration
-    What it is made of: a block-diagonal Kalman filter a label, triangle waves, each label's noise
-    rates, what similar labels share, and inverse gap weighting.
+forward_softmax, rate_filter
+    `ForwardSoftmax`, the default: one label is right, and each label's noise rates are found with
+    the weights, in one filter.
+forward, block_regression, label_rates, label_features
+    `Forward`: regression of the raw click, a block-diagonal Kalman filter a label, read through
+    each label's noise rates; and what similar labels share.
+bent_inputs, random_features, block_covariance, exploration
+    What both are made of: an instance with triangle waves over it, a covariance in blocks, and
+    inverse gap weighting.
 """

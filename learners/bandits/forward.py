@@ -40,10 +40,11 @@ _ENTRIES_AT_ONCE = 65_536
 class Forward(Learner):
     """Learns how often each label is clicked, and what that says of how often it is right.
 
-    The default: use it unless labels need a thousand rows or a paper's learner is wanted. It
-    learns from every click at once, needs no rates where noise is the same for all labels, and is
-    the one that makes use of rates that differ by label (a big button beside the close cross).
-    Not for rounds of a few microseconds: it takes some ten times as long as RCNBF's.
+    Use it where several labels may be right for an instance, or none, as with a catalogue of
+    items, or where labels have features. (Where exactly one is right, `ForwardSoftmax` needs a
+    fraction of the clicks.) It learns from every click at once, needs no rates where noise is the
+    same for all labels, and makes use of rates that differ by label (a big button beside the close
+    cross). Not for rounds of a few microseconds: it takes some ten times as long as RCNBF's.
 
     The forward model, [1]_, says P(click | x, k) = rho_0k + beta_k q_k(x), with
     beta_k = 1 - rho_0k - rho_1k. The left side is regressed (`BlockRegression`) on z, which is x

@@ -140,6 +140,7 @@ class ForwardSoftmax(Learner):
     kind: ClassVar[str] = "forward_softmax"
     takes_rates: ClassVar[bool] = True
     takes_label_rates: ClassVar[bool] = True
+    learns_rates: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -200,6 +201,11 @@ class ForwardSoftmax(Learner):
     def label_rates(self) -> tuple[FloatArray, FloatArray]:
         """rho_0 and rho_1 of each label as they are believed, each of shape (K,). Copies."""
         return self._rates.each
+
+    @property
+    def label_rate_errors(self) -> tuple[FloatArray, FloatArray]:
+        """Standard errors of `label_rates`, as they are believed, each of shape (K,). Copies."""
+        return self._rates.errors
 
     def set_rates(self, rho_0: float, rho_1: float) -> None:
         """Take these noise rates of every label as known: clicks do not move them any more.

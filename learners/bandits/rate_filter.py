@@ -90,6 +90,13 @@ class RateFilter:
         return rates[:, 0].copy(), rates[:, 1].copy()
 
     @property
+    def errors(self) -> tuple[FloatArray, FloatArray]:
+        """Standard errors of the rates of each label, each of shape (K,)."""
+        common = self._common
+        own = np.array([(each.v_00, each.v_11) for each in self._own])
+        return np.sqrt(own[:, 0] + common.v_00), np.sqrt(own[:, 1] + common.v_11)
+
+    @property
     def common_beta(self) -> float:
         """1 - rho_0 - rho_1 of what the labels have in common, as it is used."""
         rho_0, rho_1 = _within(self._common.rho_0, self._common.rho_1)

@@ -29,6 +29,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "confidit": {"kind": "confidit"},
     "bpa": {"kind": "bpa"},
     "forward": {"kind": "forward", "n_waves": 7},
+    "forward_softmax": {"kind": "forward_softmax", "n_waves": 7},
 }
 
 

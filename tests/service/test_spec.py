@@ -161,9 +161,10 @@ def test_a_model_name_is_what_the_spec_takes(name: str) -> None:
 
 
 def test_a_spec_without_a_learner_has_the_default_one() -> None:
-    """Who names no learner gets forward, which estimates its rates from enough of the log."""
+    """It learns its rates itself; those of forward are estimated from enough of the log."""
     spec = ModelSpec.model_validate({name: SPEC[name] for name in SPEC if name != "learner"})
-    assert spec.learner == LearnerSpec(kind="forward")
+    assert spec.learner == LearnerSpec(kind="forward_softmax")
+    assert spec.estimate_after(["forward_softmax"]) == 0
     assert (spec.estimate_after(["forward"]), spec.estimate_block) == (10_000, 50_000)
     assert spec.log_keep >= spec.estimate_block
     assert ModelSpec.model_validate(SPEC | {"estimate_every": 2_000}).estimate_block == 2_000
