@@ -39,6 +39,7 @@ SEED = 1
 LEARNERS_HERE: dict[str, dict[str, Any]] = {
     "rcnbf": {"kind": "rcnbf", "gamma": 0.05, "rho_0": 0.15, "rho_1": 0.15},
     "forward": {"kind": "forward"},
+    "forward_softmax": {"kind": "forward_softmax"},
 }
 
 

@@ -47,6 +47,7 @@ LEARNERS_HERE: dict[str, tuple[str, dict[str, float | str]]] = {
     "soba diagonal": ("soba", {"gamma": GAMMA}),
     "confidit diagonal": ("confidit", {}),
     "forward": ("forward", {}),
+    "forward_softmax": ("forward_softmax", {}),
     "perceptron (labels)": ("perceptron", {}),
 }
 

@@ -16,9 +16,9 @@ and the best four over the last fifth play 20,000; the best one of each then pla
 60,000 rounds. So a peer's options are chosen for each data set and noise, on a stream that is
 counted: in its favour. Our learners have one form for all. The 784-feature sets have two seeds.
 
-``forward``'s rates are unknown unless it says "told": "estimated" asks NREst every 10,000 rounds
-for the rates of all rounds so far, as the service does. Each finished run is appended to
-``versus_<family>.jsonl`` in the output folder (``versus_vw.jsonl``, ``versus_forward.jsonl``) and
+Rates are unknown to ours unless it says "told": "estimated" asks NREst every 10,000 rounds for the
+rates of all rounds so far, as the service does for ``forward``. Each finished run is appended to
+``versus_<family>.jsonl`` in the output folder (``versus_vw.jsonl``, ``versus_bpa.jsonl``) and
 not played again: a run can be broken off, resumed or widened, and two processes may share the
 folder (``--only peers`` and ``--only ours``). After a change of a learner delete its file.
 """
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.versus_open_bandit import smoke_test
-from benchmarks.versus_ours import CONTESTANTS, NEW, Ours, is_ours, times_faster
+from benchmarks.versus_ours import CONTESTANTS, NEW, OTHER, Ours, is_ours, times_faster
 from benchmarks.versus_peers import FAMILIES, QUICK_FAMILIES, make_peer
 from benchmarks.versus_report import draw_figure, judge, print_tables, summary
 from benchmarks.versus_results import Curve, Key, Results, Setting, finalists
@@ -214,9 +214,8 @@ def report(arena: Arena, out: Path, *, quick: bool, as_json: bool) -> None:
     shown = plan.datasets[0]
     if draw_figure(results, Setting(shown, PER_LABEL), plan.full, out / "versus.png"):
         print(f"figure: {out / 'versus.png'}")
-    print(smoke_test(NEW if NEW in LEARNERS else "confidit", arena.folder) or "no Open Bandit log")
-    speed = times_faster(NEW) if NEW in LEARNERS else None
-    targets = judge(results, plan.datasets, horizons, speed)
+    print(smoke_test(OTHER, arena.folder) or "no Open Bandit log")
+    targets = judge(results, plan.datasets, horizons, times_faster(NEW))
     for target in targets:
         print(
             f"{'met ' if target['met'] else 'MISS'} {target['name']}:"

@@ -1,6 +1,6 @@
 """Our learners as contestants: as they are, told the true rates, or with rates from NREst.
 
-A name says everything: ``bpa``, ``rcnbf told``, ``forward estimated``.
+A name says everything: ``bpa``, ``rcnbf told``, ``forward estimated``; alone it is told nothing.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from learners import LEARNERS, Learner, Outcome, create, draw
 from learners.noise.nrest import NREst
 
 TOLD, ESTIMATED = "told", "estimated"
-NEW = "forward"
+#: The default learner, and the one for labels of which several may be right.
+NEW, OTHER = "forward_softmax", "forward"
 CONTESTANTS = (
     NEW,
     f"{NEW} {TOLD}",
-    f"{NEW} {ESTIMATED}",
+    OTHER,
+    f"{OTHER} {TOLD}",
+    f"{OTHER} {ESTIMATED}",
     f"rcnbf {TOLD}",
     "bpa",
     "confidit",
