@@ -6,8 +6,9 @@ Making one
     `create` from plain values, `LEARNERS` by kind.
 Bandit learners, from the bit that says whether a shown label was right
     `ForwardSoftmax` (the default: one label is right, and each label's noise is found with it),
-    `Forward` (regression, read through each label's noise rates), `Banditron`, `RCNBF`, `RCINE` (first order, importance weighted), `BPA` (passive-aggressive),
-    `SOBA`, `Confidit` (second order).
+    `Forward` (regression, read through each label's noise rates), `Banditron`, `RCNBF`, `RCINE`
+    (first order, importance weighted), `BPA` (passive-aggressive), `SOBA`, `Confidit` (second
+    order).
 Full information, from labels
     `Perceptron`; and from the labels of neighbours in a moving window `KNN`, `RkNN`, `PlugIn`,
     `AutoRkNN`, `HwKNN`, `HFNN`, `HIKNN`, `NHBNN`, `ANHBNN`, `AKNN`, `NWKNN`. Their bandit is
