@@ -14,7 +14,8 @@ what is fixed. Noise: 15/15, 20/40 and 40/40 % for all labels, and rates of each
 [.02, .5] and [.02, .3]. The rates that correct are "true"; "audited", measured with their
 binomial errors on 200 looked-up rounds of each kind for each label; or, in the full run, for 20
 logs a setting, "network", what NREst finds in the very log that is evaluated. With --quick, 40
-logs of 2,000 rounds of two settings: a smoke test.
+logs of 2,000 rounds of two settings: a smoke test. With --softmax, ForwardSoftmax decides, told
+nothing, and "learned" are the rates that it has found in the end.
 
 "Covers" is the share of logs whose 95 % interval holds the true value, for the worst policy. The
 propensities of each log are tested by chi-square against the labels that were drawn.
@@ -34,7 +35,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.datasets import Dataset, load
-from learners import RCNBF, Banditron, NoiseRates, Outcome, draw
+from learners import RCNBF, Banditron, ForwardSoftmax, Learner, NoiseRates, Outcome, draw
 from learners.evaluation import (
     AssumedRates,
     Evaluation,
@@ -69,10 +70,11 @@ class Plan(NamedTuple):
     logs: int
     rounds: int
     network_logs: int
+    softmax: bool
 
 
-FULL = Plan((*UNIFORM_NOISE, PER_LABEL), 200, 5000, 20)
-QUICK = Plan(("20/40", PER_LABEL), 40, 2000, 0)
+FULL = Plan((*UNIFORM_NOISE, PER_LABEL), 200, 5000, 20, softmax=False)
+QUICK = Plan(("20/40", PER_LABEL), 40, 2000, 0, softmax=False)
 
 
 class Log(NamedTuple):
@@ -103,7 +105,15 @@ def rates_of(setting: str, n_labels: int) -> AssumedRates:
     )
 
 
-def play(data: Dataset, rates: AssumedRates, n_rounds: int, seed: int) -> Log:
+def deciding(data: Dataset, rates: AssumedRates, *, softmax: bool) -> Learner:
+    """Return the learner that decides."""
+    if softmax:
+        return ForwardSoftmax(data.xs.shape[1], data.n_labels, gamma=GAMMA)
+    means = float(rates.rho_0.mean()), float(rates.rho_1.mean())
+    return RCNBF(data.xs.shape[1], data.n_labels, gamma=GAMMA, rho_0=means[0], rho_1=means[1])
+
+
+def play(learner: Learner, data: Dataset, rates: AssumedRates, n_rounds: int, seed: int) -> Log:
     """Let a learner decide, click with noise, learn, and log it."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(len(data.xs), size=n_rounds)
@@ -111,13 +121,6 @@ def play(data: Dataset, rates: AssumedRates, n_rounds: int, seed: int) -> Log:
     uniforms = rng.random(n_rounds).tolist()
     # Whether the bit would be flipped, for each label that may be shown.
     flips = rng.random(n_rounds)
-    learner = RCNBF(
-        xs.shape[1],
-        data.n_labels,
-        gamma=GAMMA,
-        rho_0=float(rates.rho_0.mean()),
-        rho_1=float(rates.rho_1.mean()),
-    )
     labels, greedy = np.empty(n_rounds, np.int64), np.empty(n_rounds, np.int64)
     feedback = np.empty(n_rounds, np.int64)
     probabilities = np.empty((n_rounds, data.n_labels))
@@ -132,7 +135,8 @@ def play(data: Dataset, rates: AssumedRates, n_rounds: int, seed: int) -> Log:
         labels[t], greedy[t], feedback[t] = label, distribution.greedy, bit
         probabilities[t] = distribution.probabilities
     propensities = probabilities[np.arange(n_rounds), labels]
-    return Log(Rounds(xs, labels, propensities, feedback), right, greedy, probabilities)
+    rounds = Rounds(xs, labels, propensities, feedback)
+    return Log(rounds, right, greedy, probabilities)
 
 
 def policies(log: Log, data: Dataset, other: Banditron) -> dict[str, Policy]:
@@ -231,10 +235,14 @@ def run_setting(data: Dataset, other: Banditron, setting: str, plan: Plan) -> Ce
     hits: dict[str, list[tuple[bool, float]]] = {}
     p_values, trusted = [], 0
     for seed in range(plan.logs):
-        log = play(data, truth, plan.rounds, seed)
+        learner = deciding(data, truth, softmax=plan.softmax)
+        log = play(learner, data, truth, plan.rounds, seed)
         p_values.append(chi_square(log))
         kinds = {"uncorrected": clean, "true": truth}
         kinds["audited"] = audited(truth, np.random.default_rng(seed + 10_000))
+        if learner.learns_rates:
+            found_rates = *learner.label_rates, *learner.label_rate_errors
+            kinds["learned"] = AssumedRates(*found_rates, shared=True)
         if seed < plan.network_logs:
             found = network(log, data.n_labels, seed)
             if found is not None:
@@ -273,7 +281,7 @@ def worst(cell: Cell, kind: str) -> tuple[float, str]:
 def print_table(cells: list[Cell]) -> None:
     """Print coverage and width for each setting, policy and estimate."""
     print(f"{'noise':10} {'policy':11} {'':5} {'uncorrected':>11} {'true':>6} {'audited':>8}"
-          f" {'network':>8}   median width: true, audited")  # fmt: skip
+          f" {'network':>8} {'learned':>8}   median width: true, audited")  # fmt: skip
     for cell in cells:
         for key in cell["covers"]:
             kind, name, how = key.split("|")
@@ -281,12 +289,13 @@ def print_table(cells: list[Cell]) -> None:
                 continue
             covers = [
                 cell["covers"].get(f"{each}|{name}|{how}")
-                for each in ("uncorrected", "true", "audited", "network")
+                for each in ("uncorrected", "true", "audited", "network", "learned")
             ]
             shown = ["-" if share is None else f"{share:.3f}" for share in covers]
             widths = [cell["width"][f"{each}|{name}|{how}"] for each in ("true", "audited")]
             print(f"{cell['setting']:10} {name:11} {how:5} {shown[0]:>11} {shown[1]:>6}"
-                  f" {shown[2]:>8} {shown[3]:>8}   {widths[0]:.3f} {widths[1]:.3f}")  # fmt: skip
+                  f" {shown[2]:>8} {shown[3]:>8} {shown[4]:>8}  "
+                  f" {widths[0]:.3f} {widths[1]:.3f}")  # fmt: skip
 
 
 def judge(cells: list[Cell]) -> list[Cell]:
@@ -294,8 +303,10 @@ def judge(cells: list[Cell]) -> list[Cell]:
     targets: list[Cell] = []
     for cell in cells:
         setting = cell["setting"]
-        for kind in ("true", "audited"):
+        for kind in ("true", "audited", "learned"):
             share, key = worst(cell, kind)
+            if key == "-":
+                continue
             targets.append({
                 "name": f"{setting}, {kind} rates: least coverage ({key})",
                 "value": share, "target": f">= {COVERED}", "met": share >= COVERED,
@@ -320,12 +331,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder of the results")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true", help="about a minute")
+    parser.add_argument("--softmax", action="store_true", help="ForwardSoftmax decides")
+    parser.add_argument("--logs", type=int, help="logs of each setting")
     args = parser.parse_args()
     out = args.out / "quick" if args.quick else args.out
+    out = out / "softmax" if args.softmax else out
     out.mkdir(parents=True, exist_ok=True)
     path = out / "evaluation.json"
     cells: dict[str, Cell] = json.loads(path.read_text()) if path.exists() else {}
-    plan = QUICK if args.quick else FULL
+    plan = (QUICK if args.quick else FULL)._replace(softmax=args.softmax)
+    if args.logs:
+        plan = plan._replace(logs=args.logs, network_logs=min(args.logs, plan.network_logs))
     data = load("optdigits", args.data)
     other = train_other(data)
     for setting in plan.settings:

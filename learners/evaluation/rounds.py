@@ -47,8 +47,8 @@ class AssumedRates:
     rho_0_error, rho_1_error
         Their standard errors, float64 (K,), at least 0; 0 for rates that are known.
     shared
-        Whether all labels have the same rates, found together: then one error is everybody's,
-        and does not average out over labels.
+        Whether the rates were found together, as where all labels have the same: then what one
+        is off by, all are, and it does not average out over labels.
 
     Raises
     ------
