@@ -94,7 +94,7 @@ class ForwardSoftmax(Learner):
     exploration
         "gaps" (default) as above, or "greedy": the best label, so that `gamma` is all there is.
     gain
-        How sharply gaps count, in [0, 1e6]; 40 by default. More explores less.
+        How sharply gaps count, in [0, 1e6]; 20 by default. More explores less.
     gamma
         Share of rounds that explore uniformly, in [0, 1]; 0 by default.
     drift
@@ -150,7 +150,7 @@ class ForwardSoftmax(Learner):
         rho_0: float = 0.2,
         rho_1: float = 0.2,
         exploration: str = "gaps",
-        gain: float = 40.0,
+        gain: float = 20.0,
         gamma: float = 0.0,
         drift: float = 0.0,
         block_size: int = 0,

@@ -60,8 +60,8 @@ def test_trace_by_hand() -> None:
     right = 1 / (1 + (1 - gap / 1024) ** 1024)
     np.testing.assert_allclose(learner.relevance(np.array([5.0])), [right, 1 - right], rtol=1e-12)
     shares = learner.distribution(np.array([5.0])).probabilities
-    # Label 1 was never shown: its gap counts 40 * .6 sqrt(0 + 1) times.
-    np.testing.assert_allclose(shares[1], 1 / (2 + 24 * (2 * right - 1)), rtol=1e-12)
+    # Label 1 was never shown: its gap counts 20 * .6 sqrt(0 + 1) times.
+    np.testing.assert_allclose(shares[1], 1 / (2 + 12 * (2 * right - 1)), rtol=1e-12)
 
 
 @given(seed=SEEDS, bit=st.integers(0, 1))
@@ -164,7 +164,7 @@ def test_a_new_label_begins_as_the_others() -> None:
     assert [float(rates[2]) for rates in learner.label_rates] == pytest.approx([0.1, 0.2])
     x = np.array([1.0, -0.5, 2.0])
     chances = learner.relevance(x)
-    share = 1 / (3 + 40 * 0.7 * (chances.max() - chances[2]))
+    share = 1 / (3 + 20 * 0.7 * (chances.max() - chances[2]))
     np.testing.assert_allclose(learner.distribution(x).probabilities[2], share, rtol=1e-9)
 
 

@@ -37,14 +37,11 @@ def test_finds_what_is_there() -> None:
 
 
 def test_what_is_common_helps_a_label_that_was_never_shown() -> None:
-    """A new label begins with what the others have in common, not with the first guess.
-
-    By Bayes: a mean of three rates of deviation .15 (.03) around what was .2 +- .1 (.05).
-    """
+    """A new label begins half way from the first guess to what three others have in common."""
     rates = heard(RateFilter(3, NoiseRates(0.2, 0.2)), [0.4, 0.4, 0.4], [0.3, 0.3, 0.3], 6_000)
     rates.add()
     new_0, new_1 = rates.of(3)
-    assert (new_0, new_1) == pytest.approx((0.31, 0.29), abs=0.03)
+    assert (new_0, new_1) == pytest.approx((0.3, 0.3), abs=0.04)
     assert rates.common_beta == pytest.approx(1 - new_0 - new_1)
 
 
