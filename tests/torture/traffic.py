@@ -67,7 +67,7 @@ RIVALS: dict[str, Any] = MAIN | {
     "estimate_every": 0,
     "challengers": [
         {"name": "passive", "learner": {"kind": "bpa", "gamma": 0.2}},
-        {"name": "corrected", "learner": MAIN["learner"]},
+        {"name": "softmax", "learner": {"kind": "forward_softmax", "n_waves": 23}},
     ],
 }
 #: One that comes while it runs.
@@ -354,7 +354,7 @@ class Player(threading.Thread):
             changes.append(("rates", common))
         if model == "rivals":
             changes.append(("rates", common | {"by_label": {"b": {"rho_0": 0.5, "rho_1": 0.1}}}))
-            names = ("original", "passive", "corrected", "newcomer")
+            names = ("original", "passive", "softmax", "newcomer")
             # Refused with 404 until it has come.
             changes += [(f"challengers/{name}/promote", None) for name in names]
             changes.append(("challengers", NEWCOMER))
