@@ -128,7 +128,7 @@ def _replay(
     learners: dict[str, dict[str, Any]] = {
         "Banditron": {"kind": "banditron", "gamma": GAMMA},
         "RCNBF": {"kind": "rcnbf", "gamma": GAMMA, "rho_0": rho_0, "rho_1": rho_1},
-        "Forward softmax": {"kind": "forward_softmax"},
+        "Softmax": {"kind": "forward_softmax"},
     }
     players = {}
     for shown, learner in learners.items():

@@ -77,7 +77,7 @@ def test_the_demo_ends_by_itself_and_again(folder: Path, tmp_path: Path) -> None
             "Banditron 15%/15%",
             "RCNBF 20%/40%",
             "300 of 300",
-            "Forward softmax 15%/15%",
+            "Softmax 15%/15%",
             "1,800 decisions",
         ):
             assert part in out
