@@ -66,7 +66,9 @@ def rates_table(noise: Noise) -> Table:
 def summary(noise: Noise) -> list[str]:
     """Return sentences: where the rates come from, the newest verdict, what comes next."""
     found, newest = noise.source, noise.history[0] if noise.history else None
-    if found is None:
+    if noise.learned:
+        lines = ["The learner finds them itself, with each click."]
+    elif found is None:
         lines = ["No estimate in the history is behind the rates in force."]
     else:
         lines = [f"The rates in force come from estimate {found.number}, which is trusted."]
@@ -78,7 +80,7 @@ def summary(noise: Noise) -> list[str]:
         )
     elif noise.asked:
         lines.append("An estimate is asked for and begins within seconds.")
-    else:
+    elif noise.estimate_every or noise.estimate_on_drift or not noise.learned:
         every = f"every {noise.estimate_every:,} feedbacks" if noise.estimate_every else ""
         drift = "when clicks are seen to have changed" if noise.estimate_on_drift else ""
         when = " and ".join(filter(None, (every, drift))) or "only when somebody asks for it"
@@ -86,6 +88,18 @@ def summary(noise: Noise) -> list[str]:
     if noise.drift_seq:
         lines.append(f"Clicks were last seen to have changed at event {noise.drift_seq:,}.")
     return lines
+
+
+def in_force_table(noise: Noise) -> Table:
+    """Return the rates of each label in force, the most often clicked by mistake first."""
+    result = Table(title="In force by label", title_justify="left")
+    result.add_column("label", overflow="fold")
+    for name in ("rho_0, %", "rho_1, %"):
+        result.add_column(name, justify="right", no_wrap=True)
+    rows = sorted(noise.rates_by_label.items(), key=lambda row: -row[1].rho_0)
+    for label, rates in rows[:MOST_ROWS]:
+        result.add_row(escape(label), f"{100 * rates.rho_0:.1f}", f"{100 * rates.rho_1:.1f}")
+    return result
 
 
 def history_table(history: Sequence[Estimate]) -> Table:

@@ -102,6 +102,8 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         The estimate that is being made; None where none is.
     history
         The latest results, newest first.
+    learned
+        Whether the learner finds the rates itself, with each click.
     """
 
     rates: NoiseRates
@@ -112,6 +114,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     running: Running | None
     history: tuple[Estimate, ...]
     rates_by_label: dict[str, NoiseRates] = {}
+    learned: bool = False
 
     @property
     def source(self) -> Estimate | None:

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from clients import Client, InputError, MisclickError, Noise, ProtocolError, WindowNoise
 from clients.noise_report import (
     history_table,
+    in_force_table,
     label_summary,
     label_table,
     plot,
@@ -176,6 +177,8 @@ def _show(noise: Noise | WindowNoise, console: Console) -> None:
     for line in summary(noise):
         # What the service says is no markup.
         console.print(line, markup=False)
+    if noise.learned:
+        console.print(in_force_table(noise))
     if noise.history:
         console.print(history_table(noise.history))
     newest = next((estimate for estimate in noise.history if estimate.by_label), None)

@@ -55,7 +55,9 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
             rates, each = _rates(replica), _label_rates(fold)
             every = spec.estimate_after(rate_kinds(fold.contest.named))
             due = (every, spec.estimate_on_drift, fold.drift_seq)
-            return wire.NoiseOut(rates, each, *due, asked, running, history)
+            user = fold.contest.rate_user
+            learned = user is not None and user.learns_rates
+            return wire.NoiseOut(rates, each, *due, asked, running, history, learned)
 
         return _json(await host.use(caller.key_of(model), act))
 

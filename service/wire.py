@@ -204,6 +204,9 @@ class NoiseOut(Struct):
     asked: bool
     running: Running | None
     history: Annotated[list[Estimate], Meta(description="Newest first.")]
+    learned: Annotated[
+        bool, Meta(description="Whether that learner finds the rates itself, with each click.")
+    ]
 
 
 class Asked(Struct):

@@ -15,6 +15,7 @@ from rich.console import Console
 from clients import Estimate, InputError, LabelRates, Noise, NoiseRates, Running
 from clients.noise_report import (
     history_table,
+    in_force_table,
     label_summary,
     label_table,
     plot,
@@ -92,6 +93,15 @@ def test_rates_have_intervals_where_an_estimate_is_behind_them() -> None:
     assert " to " not in text
 
 
+def test_rates_in_force_are_shown_by_label() -> None:
+    """A label that is often clicked by mistake stands above the others, and names are no markup."""
+    each = {"[a]": NoiseRates(rho_0=0.05, rho_1=0.1), "b": NoiseRates(rho_0=0.5, rho_1=0.2)}
+    with (console := Console(width=80)).capture() as capture:
+        console.print(in_force_table(noise(rates_by_label=each)))
+    text = capture.get()
+    assert text.index("50.0") < text.index("[a]") < text.index("5.0", text.index("[a]"))
+
+
 @pytest.mark.parametrize(
     ("known", "said"),
     [
@@ -106,6 +116,8 @@ def test_rates_have_intervals_where_an_estimate_is_behind_them() -> None:
             noise(estimate_every=0, estimate_on_drift=True, drift_seq=1234),
             ["No estimate", "made when clicks are seen", "changed at event 1,234"],
         ),
+        (noise(learned=True, estimate_every=0), ["finds them itself, with each click"]),
+        (noise(learned=True), ["finds them itself", "every 50,000 feedbacks"]),
         (noise(asked=True), ["No estimate", "An estimate is asked for"]),
         (
             noise(asked=True, running=Running(number=9, progress=0.4, started_at_ms=0)),

@@ -36,7 +36,7 @@ def test_it_finds_the_noise_by_itself(http: httpx.Client) -> None:
     found = {name: each["rho_0"] for name, each in noise["rates_by_label"].items()}
     assert found["c"] > 0.4 > max(found["a"], found["b"])
     assert abs(noise["rates"]["rho_0"] - np.mean(list(found.values()))) < 1e-9
-    assert (noise["estimate_every"], noise["history"]) == (0, [])
+    assert (noise["estimate_every"], noise["history"], noise["learned"]) == (0, [], True)
     evaluation = http.get(f"{model.path}/evaluation").json()
     assert (evaluation["rates_from"], evaluation["by_label"]) == ("learner", True)
     assert abs(evaluation["rho_0"] - noise["rates"]["rho_0"]) < 1e-9
