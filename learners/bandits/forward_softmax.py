@@ -27,6 +27,7 @@ from learners.bandits.linear import (
 )
 from learners.bandits.random_features import MAX_WAVES
 from learners.bandits.rate_filter import RateFilter
+from learners.bandits.softmax import softmax
 from learners.base import (
     Distribution,
     FloatArray,
@@ -46,11 +47,6 @@ from learners.validation import check_instance, check_instances, check_number
 PRIOR_VARIANCE, CONSTANT_VARIANCE = 10.0, 0.03
 #: Least variance of a click: one that was as good as certain must not move all by itself.
 LEAST_NOISE = 0.01
-#: Squarings of 1 + s / 2^n in place of exp(s), which is not the same to the last bit on every
-#: CPU. Between s = -10 and 0 the two differ by a twentieth at most, as no label's chance minds.
-SQUARINGS = 10
-#: Scores below the best by more count as this: a chance of 1e-27.
-LEAST_SCORE = -60.0
 #: Numbers of a batch that are worked on at once: 512 KiB, which stays in a core's L2 cache.
 _ENTRIES_AT_ONCE = 65_536
 
@@ -280,7 +276,7 @@ class ForwardSoftmax(Learner):
         for start in range(0, len(xs), n_rows):
             inputs = self._inputs(xs[start : start + n_rows])
             scores = np.add.reduce(np.multiply(self._weights, inputs[:, np.newaxis, :]), 2)
-            chances = _softmax(scores, self._active_codes)
+            chances = softmax(scores, self._active_codes)
             found += [self._explorer.choose(row, codes, gains) for row in chances]
         return found
 
@@ -288,7 +284,7 @@ class ForwardSoftmax(Learner):
         """Return p at `z` over the labels `codes`, or all."""
         scores = np.empty((1, self.n_labels))
         row_sums(self._weights, z, self._products, scores[0])
-        chances: FloatArray = _softmax(scores, codes)[0]
+        chances: FloatArray = softmax(scores, codes)[0]
         return chances
 
     def _gains(self, codes: NDArray[np.intp] | None) -> FloatArray:
@@ -387,24 +383,6 @@ class ForwardSoftmax(Learner):
         self._weights, self._covariance, self._counts = weights, covariance, counts
         self._rounds = float(np.add.reduce(counts))
         self._products = product_space(*weights.shape)
-
-
-def _softmax(scores: FloatArray, codes: NDArray[np.intp] | None) -> FloatArray:
-    """Return the chances of the labels `codes`, or all, for each row of scores, (n, K)."""
-    # `take` lays its answer out row by row whatever n is, and so it is summed in one order.
-    chosen = scores if codes is None else scores.take(codes, axis=1)
-    shares: FloatArray = chosen - np.maximum.reduce(chosen, 1)[:, np.newaxis]
-    np.maximum(shares, LEAST_SCORE, out=shares)
-    shares *= 0.5**SQUARINGS
-    shares += 1.0
-    for _ in range(SQUARINGS):
-        np.multiply(shares, shares, out=shares)
-    shares /= np.add.reduce(shares, 1)[:, np.newaxis]
-    if codes is None:
-        return shares
-    chances = np.zeros(scores.shape)
-    chances[:, codes] = shares
-    return chances
 
 
 def _check_entries(entries: int, what: str) -> None:
