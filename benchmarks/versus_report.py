@@ -240,7 +240,8 @@ def draw_figure(results: Results, setting: Setting, horizon: int, path: Path) ->
         return False
     axes.set_xlabel("rounds")
     axes.set_ylabel(f"wrong labels shown, share of {WINDOW:,} rounds")
-    axes.set_title("USPS, false and missed clicks that differ by label", fontsize=10)
+    title = f"{setting.data}: false and missed clicks that differ by label"
+    axes.set_title(title, fontsize=10)
     axes.set_ylim(bottom=0)
     axes.grid(visible=True, linewidth=0.3)
     axes.legend(fontsize=8)
