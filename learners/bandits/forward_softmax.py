@@ -387,4 +387,5 @@ class ForwardSoftmax(Learner):
 
 def _check_entries(entries: int, what: str) -> None:
     if entries > MAX_MATRIX_ENTRIES:
-        raise ParameterError(expected(what, f"at most {MAX_MATRIX_ENTRIES:,} entries", entries))
+        most = f"at most {MAX_MATRIX_ENTRIES:,} entries; fewer n_waves take fewer"
+        raise ParameterError(expected(what, most, entries))
