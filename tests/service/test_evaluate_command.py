@@ -41,7 +41,7 @@ def test_what_policies_are_worth_is_shown(
         *("decides: original", "challenger: passive", "every label alike", "always a"),
         f"{100 * dr.value:.1f} ({100 * dr.low:.1f} to {100 * dr.high:.1f})",
         "From 400 rounds, events 2 to 401 of 401.",
-        "that the deciding learner was made with: 10.0 % false clicks, 25.0 % missed clicks",
+        "was made with or has found: 10.0 % false clicks, 25.0 % missed clicks",
     ):
         assert part in said
     assert main([*command, "--json"]) == 0
