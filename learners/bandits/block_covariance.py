@@ -69,6 +69,12 @@ def diagonals(covariance: FloatArray) -> FloatArray:
     return covariance.reshape(n_blocks, block * block)[:, :: block + 1]
 
 
+def blocks_of(width: int, block_size: int) -> tuple[int, int]:
+    """Return how many blocks hold `width` inputs, and of how many each is."""
+    block = min(block_size, width)
+    return -(-width // block), block
+
+
 def fitting_block(n_covariances: int, width: int, most_entries: int) -> int:
     """Return the block that is taken where none is asked for: a power of two that fits."""
     block = LARGEST_FITTING

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from learners.bandits.block_covariance import let_drift, look, narrow, unconnected
+from learners.bandits.block_covariance import blocks_of, let_drift, look, narrow, unconnected
 from learners.bandits.linear import (
     MAX_MATRIX_ENTRIES,
     check_at_least,
@@ -98,8 +98,7 @@ class BlockRegression:
         prior: float = 1.0,
         beside: int = 0,
     ) -> None:
-        self.block = min(block, width)
-        self.n_blocks = -(-width // self.block)
+        self.n_blocks, self.block = blocks_of(width, block)
         self.padded = self.n_blocks * self.block
         self._drift = drift
         self._beside = beside

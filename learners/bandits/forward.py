@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.bandits.bent_inputs import BentInputs
-from learners.bandits.block_covariance import MAX_BLOCK, fitting_block
 from learners.bandits.block_regression import BlockRegression
-from learners.bandits.exploration import GapExploration
 from learners.bandits.label_features import MAX_LABEL_FEATURES, LabelFeatures
 from learners.bandits.label_rates import LabelRates
-from learners.bandits.linear import MAX_MATRIX_ENTRIES
-from learners.bandits.random_features import MAX_WAVES
+from learners.bandits.relevance_learner import RelevanceLearner, batch_sums, first_rates
 from learners.base import (
-    Distribution,
     FloatArray,
-    Learner,
     Outcome,
     State,
     StateValue,
     check_count,
 )
-from learners.errors import InputError, ParameterError, UnsupportedError
-from learners.noise.rates import NoiseRates
-from learners.validation import check_instance, check_instances, check_number
+from learners.errors import UnsupportedError
 
 #: First variances of weights where labels have features, in shares of the usual ones: a label's
 #: own weights and the shared ones have one half each. (Of items whose worth is mostly in their
 #: features, and of others, whole ones needed more clicks.)
 SHARED_PRIOR = 0.5
-#: Numbers of a batch that are worked on at once: 512 KiB, which stays in a core's L2 cache.
-_ENTRIES_AT_ONCE = 65_536
 
 
-class Forward(Learner):
+class Forward(RelevanceLearner):
     """Learns how often each label is clicked, and what that says of how often it is right.
 
     Use it where several labels may be right for an instance, or none, as with a catalogue of
@@ -123,8 +113,6 @@ class Forward(Learner):
     """
 
     kind: ClassVar[str] = "forward"
-    takes_rates: ClassVar[bool] = True
-    takes_label_rates: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -142,35 +130,31 @@ class Forward(Learner):
         n_label_features: int = 0,
         seed: int = 0,
     ) -> None:
-        super().__init__(n_features, n_labels)
-        self._explorer = GapExploration(exploration, gain, gamma)
-        self.exploration = self._explorer.exploration
-        self.gain, self.gamma = self._explorer.gain, self._explorer.gamma
-        self.drift = check_number("drift", drift, 0, 1)
-        self.n_waves = check_count("n_waves", n_waves, 0, MAX_WAVES)
         n_shared = check_count("n_label_features", n_label_features, 0, MAX_LABEL_FEATURES)
-        self.n_label_features = n_shared
-        width = self.n_features + 1 + self.n_waves
-        chosen = check_count("block_size", block_size, 0, MAX_BLOCK)
-        self.block_size = chosen or fitting_block(
-            2 * self.n_labels + n_shared, width, MAX_MATRIX_ENTRIES
+        super().__init__(
+            n_features,
+            n_labels,
+            exploration=exploration,
+            gain=gain,
+            gamma=gamma,
+            drift=drift,
+            block_size=block_size,
+            # With room for as many labels again.
+            n_covariances=2 * check_count("n_labels", n_labels) + n_shared,
+            n_waves=n_waves,
+            seed=seed,
         )
-        self.seed = check_count("seed", seed, 0)
-        try:
-            self._rates = LabelRates(self.n_labels, NoiseRates(rho_0, rho_1))
-        except InputError as error:
-            raise ParameterError(str(error)) from error
+        self.n_label_features = n_shared
+        self._rates: LabelRates = LabelRates(self.n_labels, first_rates(rho_0, rho_1))
         self._regression = self._new_regression(self.n_labels, n_shared)
         self._shared = None
         if n_shared:
             self._shared = LabelFeatures(self.n_labels, self._new_regression(n_shared, 0))
-        padded = self._regression.padded
-        self._inputs = BentInputs(self.n_features, self.n_waves, padded=padded, seed=self.seed)
 
     def _new_regression(self, n_rows: int, beside: int) -> BlockRegression:
         return BlockRegression(
             n_rows,
-            self.n_features + 1 + self.n_waves,
+            self._width,
             self.n_features,
             block=self.block_size,
             drift=self.drift,
@@ -178,105 +162,20 @@ class Forward(Learner):
             beside=beside,
         )
 
-    # -- noise ----------------------------------------------------------------------------
-    @property
-    def rho_0(self) -> float:
-        """P(feedback = 1 | wrong label) in use, the mean over labels."""
-        return self._rates.means[0]
-
-    @property
-    def rho_1(self) -> float:
-        """P(feedback = 0 | right label) in use, the mean over labels."""
-        return self._rates.means[1]
-
-    @property
-    def label_rates(self) -> tuple[FloatArray, FloatArray]:
-        """rho_0 and rho_1 of each label in use, each of shape (K,). Copies."""
-        return self._rates.each
-
-    def set_rates(self, rho_0: float, rho_1: float) -> None:
-        """Use these noise rates for every label from now on; what was learned stays.
-
-        Raises
-        ------
-        InputError
-            If they are no numbers in [0, 1) with a sum below 1.
-        """
-        self._rates.set_common(NoiseRates(rho_0, rho_1), self.n_labels)
-
-    def set_label_rates(
-        self,
-        rho_0: FloatArray,
-        rho_1: FloatArray,
-        rho_0_error: FloatArray,
-        rho_1_error: FloatArray,
-    ) -> None:
-        """Use these noise rates of each label from now on, less what their errors explain.
-
-        Parameters
-        ----------
-        rho_0, rho_1
-            Shape (K,), float64, in [0, 1).
-        rho_0_error, rho_1_error
-            Their standard errors, shape (K,), float64, at least 0; 0 takes a rate as it is.
-
-        Raises
-        ------
-        InputError
-            If an array is not so.
-        """
-        self._rates.set_each(rho_0, rho_1, rho_0_error, rho_1_error)
-
     # -- deciding -------------------------------------------------------------------------
-    def relevance(self, x: FloatArray) -> FloatArray:
-        """Return q_k(x), how often each label is right, shape (K,); outside [0, 1] where unsure.
-
-        Raises
-        ------
-        InputError
-            If `x` is no instance.
-        """
-        check_instance(x, self.n_features)
-        inputs = self._inputs(x[np.newaxis])[0]
-        clicks = self._regression.predict(inputs)
+    def _relevance(self, z: FloatArray) -> FloatArray:
+        """Return q at `z`; outside [0, 1] where unsure."""
+        clicks = self._regression.predict(z)
         if self._shared is not None:
-            clicks += self._shared.clicks(inputs)
+            clicks += self._shared.clicks(z)
         return self._rates.relevance(clicks)
 
-    def distribution(self, x: FloatArray, allowed: Sequence[int] | None = None) -> Distribution:
-        """Return the probabilities with which each label would be chosen for `x`; pure.
-
-        Parameters
-        ----------
-        x
-            The instance, float64 of shape (d,), each |x_i| at most 1e6.
-        allowed
-            Codes that the choice is restricted to; None for all active ones.
-
-        Raises
-        ------
-        InputError
-            If `x` is not such an array, or `allowed` leaves no active label.
-        """
-        codes = self._choosable(allowed)
-        return self._explorer.choose(self.relevance(x), codes, self._gains(codes))
-
-    def distributions(self, xs: FloatArray) -> list[Distribution]:
-        """Return `distribution` of each row of `xs`, shape (n, d); bit for bit the same."""
-        check_instances(xs, self.n_features)
-        codes = self._choosable(None)
-        gains = self._gains(codes)
-        found: list[Distribution] = []
-        n_rows = max(1, _ENTRIES_AT_ONCE // self._regression.weights.size)
-        for start in range(0, len(xs), n_rows):
-            inputs = self._inputs(xs[start : start + n_rows])
-            products = np.multiply(self._regression.weights, inputs[:, np.newaxis, :])
-            clicks = np.add.reduce(products, 2)
-            if self._shared is not None:
-                clicks += np.array([self._shared.clicks(row) for row in inputs])
-            relevance = self._rates.relevance(clicks)
-            found += [self._explorer.choose(row, codes, gains) for row in relevance]
-        return found
+    def _relevances(self, zs: FloatArray) -> FloatArray:
+        """Return q at each row of `zs`."""
+        clicks = batch_sums(self._regression.weights, zs)
+        if self._shared is not None:
+            clicks += np.array([self._shared.clicks(z) for z in zs])
+        return self._rates.relevance(clicks)
 
     def _gains(self, codes: NDArray[np.intp] | None) -> FloatArray:
         """Return how sharply the gap of each label that may be chosen counts."""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.bandits.bent_inputs import BentInputs
 from learners.bandits.block_covariance import (
-    MAX_BLOCK,
-    fitting_block,
+    blocks_of,
     let_drift,
     look,
     narrow,
     unconnected,
 )
-from learners.bandits.exploration import GapExploration
 from learners.bandits.linear import (
     MAX_MATRIX_ENTRIES,
     check_at_least,
@@ -25,33 +22,26 @@ from learners.bandits.linear import (
     product_space,
     row_sums,
 )
-from learners.bandits.random_features import MAX_WAVES
 from learners.bandits.rate_filter import RateFilter
+from learners.bandits.relevance_learner import RelevanceLearner, batch_sums, first_rates
 from learners.bandits.softmax import softmax
 from learners.base import (
-    Distribution,
     FloatArray,
-    Learner,
     Outcome,
     State,
     StateValue,
-    check_count,
     state_array,
 )
-from learners.errors import InputError, ParameterError, expected
-from learners.noise.rates import NoiseRates
-from learners.validation import check_instance, check_instances, check_number
+from learners.errors import ParameterError, expected
 
 #: Prior variances of a weight, and of the constant's: how much a label is likelier than others
 #: wherever it is shown. (With .3 a label that is often clicked by mistake passes for likely.)
 PRIOR_VARIANCE, CONSTANT_VARIANCE = 10.0, 0.03
 #: Least variance of a click: one that was as good as certain must not move all by itself.
 LEAST_NOISE = 0.01
-#: Numbers of a batch that are worked on at once: 512 KiB, which stays in a core's L2 cache.
-_ENTRIES_AT_ONCE = 65_536
 
 
-class ForwardSoftmax(Learner):
+class ForwardSoftmax(RelevanceLearner):
     """Learns which one label is right, and each label's noise, from the same clicks.
 
     The default: use it where exactly one label is right for an instance, as in classification.
@@ -134,8 +124,6 @@ class ForwardSoftmax(Learner):
     """
 
     kind: ClassVar[str] = "forward_softmax"
-    takes_rates: ClassVar[bool] = True
-    takes_label_rates: ClassVar[bool] = True
     learns_rates: ClassVar[bool] = True
 
     def __init__(
@@ -153,132 +141,42 @@ class ForwardSoftmax(Learner):
         n_waves: int = 255,
         seed: int = 0,
     ) -> None:
-        super().__init__(n_features, n_labels)
-        self._explorer = GapExploration(exploration, gain, gamma)
-        self.exploration = self._explorer.exploration
-        self.gain, self.gamma = self._explorer.gain, self._explorer.gamma
-        self.drift = check_number("drift", drift, 0, 1)
-        self.n_waves = check_count("n_waves", n_waves, 0, MAX_WAVES)
-        self.seed = check_count("seed", seed, 0)
-        width = self.n_features + 1 + self.n_waves
-        chosen = check_count("block_size", block_size, 0, MAX_BLOCK)
-        self.block_size = chosen or fitting_block(1, width, MAX_MATRIX_ENTRIES)
-        try:
-            rates = NoiseRates(rho_0, rho_1)
-        except InputError as error:
-            raise ParameterError(str(error)) from error
-        self._rates = RateFilter(self.n_labels, rates)
-        block = min(self.block_size, width)
-        n_blocks = -(-width // block)
-        padded = n_blocks * block
-        _check_entries(padded * block, "features x block_size")
-        _check_entries(self.n_labels * padded, "n_labels x features")
-        self._inputs = BentInputs(self.n_features, self.n_waves, padded=padded, seed=self.seed)
-        first = np.full(padded, PRIOR_VARIANCE)
+        super().__init__(
+            n_features,
+            n_labels,
+            exploration=exploration,
+            gain=gain,
+            gamma=gamma,
+            drift=drift,
+            block_size=block_size,
+            n_covariances=1,
+            n_waves=n_waves,
+            seed=seed,
+        )
+        self._rates: RateFilter = RateFilter(self.n_labels, first_rates(rho_0, rho_1))
+        n_blocks, block = blocks_of(self._width, self.block_size)
+        _check_entries(self._padded * block, "features x block_size")
+        _check_entries(self.n_labels * self._padded, "n_labels x features")
+        first = np.full(self._padded, PRIOR_VARIANCE)
         first[self.n_features] = CONSTANT_VARIANCE
         self._first: FloatArray = first.reshape(n_blocks, block)
         self._space = np.empty((n_blocks, block, block))
-        self._take(
-            np.zeros((self.n_labels, padded)), unconnected(self._first), np.zeros(self.n_labels)
-        )
-
-    # -- noise ----------------------------------------------------------------------------
-    @property
-    def rho_0(self) -> float:
-        """P(feedback = 1 | wrong label) as it is believed, the mean over labels."""
-        return float(np.add.reduce(self._rates.each[0])) / self.n_labels
-
-    @property
-    def rho_1(self) -> float:
-        """P(feedback = 0 | right label) as it is believed, the mean over labels."""
-        return float(np.add.reduce(self._rates.each[1])) / self.n_labels
-
-    @property
-    def label_rates(self) -> tuple[FloatArray, FloatArray]:
-        """rho_0 and rho_1 of each label as they are believed, each of shape (K,). Copies."""
-        return self._rates.each
+        weights = np.zeros((self.n_labels, self._padded))
+        self._take(weights, unconnected(self._first), np.zeros(self.n_labels))
 
     @property
     def label_rate_errors(self) -> tuple[FloatArray, FloatArray]:
         """Standard errors of `label_rates`, as they are believed, each of shape (K,). Copies."""
         return self._rates.errors
 
-    def set_rates(self, rho_0: float, rho_1: float) -> None:
-        """Take these noise rates of every label as known: clicks do not move them any more.
-
-        Raises
-        ------
-        InputError
-            If they are no numbers in [0, 1) with a sum below 1.
-        """
-        self._rates.set_common(NoiseRates(rho_0, rho_1))
-
-    def set_label_rates(
-        self,
-        rho_0: FloatArray,
-        rho_1: FloatArray,
-        rho_0_error: FloatArray,
-        rho_1_error: FloatArray,
-    ) -> None:
-        """Take these noise rates of each label, as surely as their errors say; clicks go on.
-
-        Parameters
-        ----------
-        rho_0, rho_1
-            Shape (K,), float64, in [0, 1).
-        rho_0_error, rho_1_error
-            Their standard errors, shape (K,), float64, at least 0; 0 is known for certain.
-
-        Raises
-        ------
-        InputError
-            If an array is not so.
-        """
-        self._rates.set_each(rho_0, rho_1, rho_0_error, rho_1_error)
-
     # -- deciding -------------------------------------------------------------------------
-    def relevance(self, x: FloatArray) -> FloatArray:
-        """Return p(x), how likely each label is right, shape (K,); 0 for retired ones.
+    def _relevance(self, z: FloatArray) -> FloatArray:
+        """Return p at `z`; 0 for retired labels."""
+        return self._chances(z, self._active_codes)
 
-        Raises
-        ------
-        InputError
-            If `x` is no instance.
-        """
-        check_instance(x, self.n_features)
-        return self._chances(self._inputs(x[np.newaxis])[0], self._active_codes)
-
-    def distribution(self, x: FloatArray, allowed: Sequence[int] | None = None) -> Distribution:
-        """Return the probabilities with which each label would be chosen for `x`; pure.
-
-        Parameters
-        ----------
-        x
-            The instance, float64 of shape (d,), each |x_i| at most 1e6.
-        allowed
-            Codes that the choice is restricted to; None for all active ones.
-
-        Raises
-        ------
-        InputError
-            If `x` is not such an array, or `allowed` leaves no active label.
-        """
-        codes = self._choosable(allowed)
-        return self._explorer.choose(self.relevance(x), codes, self._gains(codes))
-
-    def distributions(self, xs: FloatArray) -> list[Distribution]:
-        """Return `distribution` of each row of `xs`, shape (n, d); bit for bit the same."""
-        check_instances(xs, self.n_features)
-        codes = self._choosable(None)
-        gains = self._gains(codes)
-        found: list[Distribution] = []
-        n_rows = max(1, _ENTRIES_AT_ONCE // self._weights.size)
-        for start in range(0, len(xs), n_rows):
-            inputs = self._inputs(xs[start : start + n_rows])
-            scores = np.add.reduce(np.multiply(self._weights, inputs[:, np.newaxis, :]), 2)
-            chances = softmax(scores, self._active_codes)
-            found += [self._explorer.choose(row, codes, gains) for row in chances]
-        return found
+    def _relevances(self, zs: FloatArray) -> FloatArray:
+        """Return p at each row of `zs`."""
+        return softmax(batch_sums(self._weights, zs), self._active_codes)
 
     def _chances(self, z: FloatArray, codes: NDArray[np.intp] | None) -> FloatArray:
         """Return p at `z` over the labels `codes`, or all."""

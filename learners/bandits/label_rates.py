@@ -27,7 +27,7 @@ class LabelRates:
     """
 
     def __init__(self, n_labels: int, common: NoiseRates) -> None:
-        self.set_common(common, n_labels)
+        self._take(np.full(n_labels, common.rho_0), np.full(n_labels, common.rho_1))
 
     @property
     def each(self) -> tuple[FloatArray, FloatArray]:
@@ -46,8 +46,9 @@ class LabelRates:
         """The mean over labels of 1 - rho_0 - rho_1, as it is divided by."""
         return self._mean_beta
 
-    def set_common(self, rates: NoiseRates, n_labels: int) -> None:
+    def set_common(self, rates: NoiseRates) -> None:
         """Take the same rates for all labels."""
+        n_labels = len(self._rho_0)
         self._take(np.full(n_labels, rates.rho_0), np.full(n_labels, rates.rho_1))
 
     def set_each(
@@ -64,11 +65,7 @@ class LabelRates:
         InputError
             If an array is not float64 of shape (K,), a rate not in [0, 1), or an error below 0.
         """
-        n_labels = len(self._rho_0)
-        for name, rates in (("rho_0", rho_0), ("rho_1", rho_1)):
-            check_label_rates(name, rates, n_labels, 1.0)
-        for name, errors in (("rho_0_error", rho_0_error), ("rho_1_error", rho_1_error)):
-            check_label_rates(name, errors, n_labels, np.inf)
+        check_estimates(len(self._rho_0), rho_0, rho_1, rho_0_error, rho_1_error)
         self._take(_shrunk(rho_0, rho_0_error), _shrunk(rho_1, rho_1_error))
 
     def add(self) -> None:
@@ -100,6 +97,20 @@ class LabelRates:
         self._rho_0, self._rho_1 = rho_0, rho_1
         self._beta = np.maximum(1.0 - rho_0 - rho_1, LEAST_BETA)
         self._mean_beta = float(np.add.reduce(self._beta)) / len(rho_0)
+
+
+def check_estimates(
+    n_labels: int,
+    rho_0: FloatArray,
+    rho_1: FloatArray,
+    rho_0_error: FloatArray,
+    rho_1_error: FloatArray,
+) -> None:
+    """Raise InputError unless these are rates of each label with their standard errors."""
+    for name, rates in (("rho_0", rho_0), ("rho_1", rho_1)):
+        check_label_rates(name, rates, n_labels, 1.0)
+    for name, errors in (("rho_0_error", rho_0_error), ("rho_1_error", rho_1_error)):
+        check_label_rates(name, errors, n_labels, np.inf)
 
 
 def check_label_rates(name: str, rates: FloatArray, n_labels: int, below: float) -> None:

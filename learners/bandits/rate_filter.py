@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from learners.bandits.label_rates import check_label_rates
+from learners.bandits.label_rates import check_estimates
 from learners.base import FloatArray, State, StateValue, state_array
 from learners.errors import StateError, expected
 from learners.noise.rates import NoiseRates
@@ -90,6 +90,12 @@ class RateFilter:
         return rates[:, 0].copy(), rates[:, 1].copy()
 
     @property
+    def means(self) -> tuple[float, float]:
+        """The means of rho_0 and of rho_1 over labels, as they are used."""
+        rho_0, rho_1 = (float(np.add.reduce(rates)) / len(rates) for rates in self.each)
+        return rho_0, rho_1
+
+    @property
     def errors(self) -> tuple[FloatArray, FloatArray]:
         """Standard errors of the rates of each label, each of shape (K,)."""
         common = self._common
@@ -139,10 +145,7 @@ class RateFilter:
             If an array is not float64 of shape (K,), a rate not in [0, 1), or an error below 0.
         """
         n_labels = len(self._own)
-        for name, rates in (("rho_0", rho_0), ("rho_1", rho_1)):
-            check_label_rates(name, rates, n_labels, 1.0)
-        for name, errors in (("rho_0_error", rho_0_error), ("rho_1_error", rho_1_error)):
-            check_label_rates(name, errors, n_labels, np.inf)
+        check_estimates(n_labels, rho_0, rho_1, rho_0_error, rho_1_error)
         means = [float(np.add.reduce(rates)) / n_labels for rates in (rho_0, rho_1)]
         # Doubt beyond what a stranger's rates have says no more than that one knows nothing.
         doubts = (
