@@ -18,6 +18,6 @@ forward, block_regression, label_rates, label_features
     `Forward`: regression of the raw click, a block-diagonal Kalman filter a label, read through
     each label's noise rates; and what similar labels share.
 relevance_learner, bent_inputs, random_features, block_covariance, softmax, exploration
-    What both forwards share, and what they are made of: an instance with triangle waves over it, a covariance in blocks, chances
-    without exp, and inverse gap weighting.
+    What both forwards share, and what they are made of: an instance with triangle waves over it,
+    a covariance in blocks, chances without exp, and inverse gap weighting.
 """

@@ -17,7 +17,7 @@ from learners import (
     draw,
 )
 from learners.assertions import state_digest
-from learners.base import FloatArray
+from tests.learners.bandits.streams import accuracy_on_crossed_signs, error_on_three_groups
 from tests.reference.bandits import SlowForward, argmax
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -127,52 +127,23 @@ def test_uncertain_rates_shrink() -> None:
     )
 
 
-def error_rate(learner: Forward, rho_0: FloatArray, *, n_rounds: int = 4_000) -> float:
-    """Return the share of wrong labels in the last quarter of a stream of three groups."""
-    rng = np.random.default_rng(0)
-    wrong = 0
-    for i in range(n_rounds):
-        truth = int(rng.integers(3))
-        x = rng.normal(size=4) * 0.3
-        x[truth] += 1.0
-        decision = learner.distribution(x)
-        label = draw(decision, rng.random())
-        flip = rng.random()
-        bit = int(flip >= 0.1) if label == truth else int(flip < rho_0[label])
-        share = float(decision.probabilities[label])
-        learner.update(Outcome(x, label, decision.greedy, share, bit))
-        wrong += label != truth and i >= n_rounds * 3 // 4
-    return wrong / (n_rounds // 4)
-
-
 def test_label_rates_undo_what_misleads() -> None:
     """A label clicked by mistake in most rounds misleads regression for ever; rates cure it."""
     rho_0, rho_1 = np.array([0.0, 0.0, 0.85]), np.full(3, 0.1)
     told = Forward(4, 3, n_waves=0)
     told.set_label_rates(rho_0, rho_1, np.zeros(3), np.zeros(3))
-    cured, misled = error_rate(told, rho_0), error_rate(Forward(4, 3, n_waves=0), rho_0)
+    cured, misled = (
+        error_on_three_groups(learner, rho_0, spread=0.3, n_rounds=4_000)
+        for learner in (told, Forward(4, 3, n_waves=0))
+    )
     assert cured < 0.15
     assert misled > 2 * cured
 
 
 def test_waves_bend() -> None:
     """What no plane parts (right iff both inputs have one sign) is learned with waves only."""
-
-    def accuracy(n_waves: int) -> float:
-        learner, rng = Forward(2, 2, n_waves=n_waves), np.random.default_rng(1)
-        right = 0
-        for i in range(3_000):
-            x = rng.normal(size=2)
-            truth = int(x[0] * x[1] > 0)
-            decision = learner.distribution(x)
-            label = draw(decision, rng.random())
-            share = float(decision.probabilities[label])
-            learner.update(Outcome(x, label, decision.greedy, share, int(label == truth)))
-            right += label == truth and i >= 2_000
-        return right / 1_000
-
-    assert accuracy(63) > 0.85
-    assert accuracy(0) < 0.75
+    assert accuracy_on_crossed_signs(Forward(2, 2, n_waves=63)) > 0.85
+    assert accuracy_on_crossed_signs(Forward(2, 2, n_waves=0)) < 0.75
 
 
 def test_drift_follows() -> None:

@@ -11,14 +11,13 @@ from learners import (
     Forward,
     ForwardSoftmax,
     InputError,
-    Learner,
     Outcome,
     ParameterError,
     StateError,
     draw,
 )
 from learners.assertions import state_digest
-from learners.base import FloatArray
+from tests.learners.bandits.streams import accuracy_on_crossed_signs, error_on_three_groups
 from tests.reference.bandits import SlowForwardSoftmax
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -87,31 +86,17 @@ def test_one_round_is_bounded(seed: int, bit: int) -> None:
     assert np.abs(np.diff(after) - np.diff(scores)).max() < 2 * np.sqrt(15.03 / 0.01)
 
 
-def play(learner: Learner, rho_0: FloatArray, rho_1: float, n_rounds: int = 6_000) -> float:
-    """Return the share of wrong labels in the last quarter of a stream of three groups."""
-    rng, wrong = np.random.default_rng(0), 0
-    for i in range(n_rounds):
-        truth = int(rng.integers(3))
-        x = rng.normal(size=4) * 0.5
-        x[truth] += 1.0
-        decision = learner.distribution(x)
-        label = draw(decision, rng.random())
-        flip = rng.random()
-        bit = int(flip >= rho_1) if label == truth else int(flip < rho_0[label])
-        share = float(decision.probabilities[label])
-        learner.update(Outcome(x, label, decision.greedy, share, bit))
-        wrong += label != truth and i >= n_rounds * 3 // 4
-    return wrong / (n_rounds // 4)
-
-
 def test_is_not_misled_by_the_noise_of_each_label() -> None:
     """Not told that a label is clicked by mistake in most rounds, it finds out."""
     rho_0 = np.array([0.05, 0.2, 0.75])
     alone, told = ForwardSoftmax(4, 3, n_waves=0), ForwardSoftmax(4, 3, n_waves=0)
     told.set_label_rates(rho_0, np.full(3, 0.1), np.zeros(3), np.zeros(3))
-    error = play(alone, rho_0, 0.1)
-    assert error < play(told, rho_0, 0.1) + 0.03
-    assert play(Forward(4, 3, n_waves=0), rho_0, 0.1) > 1.5 * error
+    error, known, misled = (
+        error_on_three_groups(learner, rho_0, spread=0.5, n_rounds=6_000)
+        for learner in (alone, told, Forward(4, 3, n_waves=0))
+    )
+    assert error < known + 0.03
+    assert misled > 1.5 * error
     found_0, found_1 = alone.label_rates
     assert np.argsort(found_0).tolist() == [0, 1, 2]
     assert found_0[2] - found_0[0] > 0.25
@@ -170,22 +155,8 @@ def test_a_new_label_begins_as_the_others() -> None:
 
 def test_waves_bend() -> None:
     """What no plane parts (right iff both inputs have one sign) is learned with waves only."""
-
-    def accuracy(n_waves: int) -> float:
-        learner, rng = ForwardSoftmax(2, 2, n_waves=n_waves), np.random.default_rng(1)
-        right = 0
-        for i in range(3_000):
-            x = rng.normal(size=2)
-            truth = int(x[0] * x[1] > 0)
-            decision = learner.distribution(x)
-            label = draw(decision, rng.random())
-            share = float(decision.probabilities[label])
-            learner.update(Outcome(x, label, decision.greedy, share, int(label == truth)))
-            right += label == truth and i >= 2_000
-        return right / 1_000
-
-    assert accuracy(63) > 0.9
-    assert accuracy(0) < 0.75
+    assert accuracy_on_crossed_signs(ForwardSoftmax(2, 2, n_waves=63)) > 0.9
+    assert accuracy_on_crossed_signs(ForwardSoftmax(2, 2, n_waves=0)) < 0.75
 
 
 def test_drift_follows() -> None:

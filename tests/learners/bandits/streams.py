@@ -1,0 +1,44 @@
+"""Streams of clicks that bandits are tried on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from learners import Learner, Outcome, draw
+from learners.base import FloatArray
+
+
+def error_on_three_groups(
+    learner: Learner, rho_0: FloatArray, *, spread: float, n_rounds: int
+) -> float:
+    """Return the share of wrong labels in the last quarter; a tenth of right ones is not clicked.
+
+    Instances lie around three corners, each of whose labels is clicked by mistake at its own rate.
+    """
+    rng, wrong = np.random.default_rng(0), 0
+    for i in range(n_rounds):
+        truth = int(rng.integers(3))
+        x = rng.normal(size=4) * spread
+        x[truth] += 1.0
+        decision = learner.distribution(x)
+        label = draw(decision, rng.random())
+        flip = rng.random()
+        bit = int(flip >= 0.1) if label == truth else int(flip < rho_0[label])
+        share = float(decision.probabilities[label])
+        learner.update(Outcome(x, label, decision.greedy, share, bit))
+        wrong += label != truth and i >= n_rounds * 3 // 4
+    return wrong / (n_rounds // 4)
+
+
+def accuracy_on_crossed_signs(learner: Learner) -> float:
+    """Return how often the label was right in the last third: whether both inputs have one sign."""
+    rng, right = np.random.default_rng(1), 0
+    for i in range(3_000):
+        x = rng.normal(size=2)
+        truth = int(x[0] * x[1] > 0)
+        decision = learner.distribution(x)
+        label = draw(decision, rng.random())
+        share = float(decision.probabilities[label])
+        learner.update(Outcome(x, label, decision.greedy, share, int(label == truth)))
+        right += label == truth and i >= 2_000
+    return right / 1_000
