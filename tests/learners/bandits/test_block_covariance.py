@@ -1,0 +1,58 @@
+"""A covariance within blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from learners.bandits.block_covariance import (
+    blocks_of,
+    fitting_block,
+    let_drift,
+    look,
+    narrow,
+    unconnected,
+)
+
+
+def test_an_example_is_seen_and_narrows_as_bayes_says() -> None:
+    """Each block after it is what inverting, adding and inverting again gives."""
+    rng = np.random.default_rng(0)
+    covariance = unconnected(rng.uniform(0.5, 2.0, (3, 4)))
+    space = np.empty_like(covariance)
+    for _ in range(5):
+        blocks, before = rng.normal(size=(3, 4)), covariance.copy()
+        moves, spreads = look(covariance, blocks, space)
+        np.testing.assert_allclose(moves, [p @ z for p, z in zip(before, blocks, strict=True)])
+        np.testing.assert_allclose(
+            spreads, [z @ p @ z for p, z in zip(before, blocks, strict=True)]
+        )
+        narrow(covariance, moves, spreads, 0.3, space)
+        exact = [
+            np.linalg.inv(np.linalg.inv(p) + np.outer(z, z) / 0.3)
+            for p, z in zip(before, blocks, strict=True)
+        ]
+        np.testing.assert_allclose(covariance, exact, rtol=1e-9, atol=1e-12)
+
+
+def test_drift_ends_at_the_first_variances() -> None:
+    """What was learned is doubted again, but never more than in the beginning."""
+    first = np.array([[1.0, 2.0]])
+    covariance = unconnected(np.array([[0.5, 1.95]]))
+    let_drift(covariance, 0.1, first)
+    np.testing.assert_allclose(covariance, [[[0.6, 0.0], [0.0, 2.0]]])
+
+
+@pytest.mark.parametrize(
+    ("width", "block_size", "expected"), [(10, 4, (3, 4)), (3, 8, (1, 3)), (8, 4, (2, 4))]
+)
+def test_blocks_hold_all_inputs(width: int, block_size: int, expected: tuple[int, int]) -> None:
+    """As few as possible, and none larger than there are inputs."""
+    assert blocks_of(width, block_size) == expected
+
+
+def test_the_block_is_the_largest_that_fits() -> None:
+    """Halved until all covariances are within the bound."""
+    assert fitting_block(1, 100, 10**6) == 32
+    assert fitting_block(10, 1_000, 200_000) == 16
+    assert fitting_block(10**6, 1_000, 1_000) == 1
