@@ -130,7 +130,7 @@ def is_vw(name: str) -> bool:
 
 
 def is_peer(name: str) -> bool:
-    """Whether a contestant is another than the new learner."""
+    """Whether a contestant is neither of the two forwards."""
     return family(name) not in (NEW, OTHER)
 
 
