@@ -46,7 +46,8 @@ def create_app(settings: Settings | None = None) -> Edge:
     keys = Keys.load(settings.keys_file)
     metrics = RequestMetrics()
     calls = Calls(host)
-    app = _make_app(host, Estimator(host))
+    watch = ReadinessWatch(host.store, settings)
+    app = _make_app(host, Estimator(host), watch)
     app.state.routes = []
     for router in (
         data_router(calls, keys),
@@ -58,13 +59,15 @@ def create_app(settings: Settings | None = None) -> Edge:
     ):
         app.include_router(router)
         app.state.routes += router.routes
-    return Edge(app, calls, keys, settings, metrics)
+    return Edge(app, calls, keys, settings, metrics, watch)
 
 
-def _make_app(host: Host, estimator: Estimator) -> FastAPI:
+def _make_app(host: Host, estimator: Estimator, watch: ReadinessWatch) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        host.start((ReadinessWatch(host.store, host.settings).look, LOOK_S))
+        # Before the first call is answered, not just soon after.
+        await watch.look()
+        host.start((watch.look, LOOK_S))
         estimator.start()
         yield
         await estimator.stop()

@@ -30,6 +30,7 @@ from service.errors import (
     shorten,
 )
 from service.metrics import RequestMetrics
+from service.readiness import ReadinessWatch
 from service.settings import Settings
 
 Call: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
@@ -42,15 +43,24 @@ PREFIX = "/v1/models/"
 CLIENT_GONE = 499
 #: Methods that metrics tell apart: anybody may invent others.
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+#: Those that acknowledge nothing: they are answered whatever Redis would lose.
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Edge:
     """An ASGI app around the FastAPI app."""
 
     def __init__(
-        self, app: ASGIApp, calls: Calls, keys: Keys, settings: Settings, metrics: RequestMetrics
+        self,
+        app: ASGIApp,
+        calls: Calls,
+        keys: Keys,
+        settings: Settings,
+        metrics: RequestMetrics,
+        watch: ReadinessWatch,
     ) -> None:
         self._app = app
+        self._watch = watch
         self._keys = keys
         self._settings = settings
         self._metrics = metrics
@@ -82,8 +92,8 @@ class Edge:
             model, _, call = path[len(PREFIX) :].partition("/")
             hot = self._hot.get(call) if model else None
         try:
-            if self._active > self._settings.max_requests and path.startswith("/v1/"):
-                raise TooManyRequests(f"{self._settings.max_requests} requests are being answered")
+            if path.startswith("/v1/"):
+                self._check_taken(scope["method"])
             if hot is not None:
                 await self._answer_hot(hot, model, scope, receive, answer)
             else:
@@ -97,6 +107,13 @@ class Edge:
             log.exception("a request failed", extra={"path": path})
             await answer.fail()
         return route_of(scope) if hot is None else hot[2]
+
+    def _check_taken(self, method: str) -> None:
+        """Raise TooManyRequests or Unavailable where no call of this kind is taken now."""
+        if self._active > self._settings.max_requests:
+            raise TooManyRequests(f"{self._settings.max_requests} requests are being answered")
+        if method not in READING:
+            self._watch.check()
 
     async def _answer_hot(
         self,

@@ -7,15 +7,19 @@ from typing import Any, NamedTuple
 
 from redis.exceptions import RedisError
 
+from service.errors import Unavailable
 from service.settings import Settings
 from service.store import Store
 
 log = logging.getLogger("misclick.readiness")
 
-#: How often a worker looks whether Redis is still one to keep promises with.
-LOOK_S = 5.0
+#: How often a worker looks whether Redis is still one to keep promises with. It asks Redis two
+#: small questions; meanwhile calls are answered that might have to be refused.
+LOOK_S = 1.0
 #: Streams, shebang scripts with flags and PEXPIREAT NX came by then.
 OLDEST_REDIS = (7, 0)
+#: The check that fails alone where there is no answer to look at.
+ANSWERS = "redis"
 
 
 class Check(NamedTuple):
@@ -27,15 +31,21 @@ class Check(NamedTuple):
 
 
 class ReadinessWatch:
-    """Says in the log when Redis is no longer one to keep promises with, and when it is again.
+    """Knows whether Redis is one to keep promises with, and says in the log when that changes.
 
-    Nobody may be asking `/readyz`, and calls are answered whatever Redis would lose.
+    Nobody may be asking `/readyz`, so calls that change something are refused, too.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
         self._failing: list[str] = []
+        self._refusal: str | None = None
+
+    def check(self) -> None:
+        """Raise Unavailable with the reason if Redis could lose or evict what is acknowledged."""
+        if self._refusal is not None:
+            raise Unavailable(self._refusal)
 
     async def look(self) -> None:
         """Check Redis, and say what has changed since the last look."""
@@ -43,11 +53,15 @@ class ReadinessWatch:
             check for check in await check_redis(self._store, self._settings) if not check.ok
         ]
         names = [check.name for check in failing]
+        why = "; ".join(f"{check.name}: {check.why}" for check in failing)
+        if names != [ANSWERS]:
+            # Of one that does not answer nothing new is known, and each call finds out itself
+            # when it is back.
+            self._refusal = f"not ready: {why}" if failing else None
         if names == self._failing:
             return
         self._failing = names
         if failing:
-            why = "; ".join(f"{check.name}: {check.why}" for check in failing)
             log.error("not ready", extra={"why": why})
         else:
             log.warning("ready again")
@@ -59,12 +73,12 @@ async def check_redis(store: Store, settings: Settings) -> list[Check]:
         info: dict[str, Any] = await store.client.info()
         config = await _config(store)
     except (RedisError, OSError) as error:
-        return [Check("redis", False, f"Redis does not answer: {type(error).__name__}")]
+        return [Check(ANSWERS, False, f"Redis does not answer: {type(error).__name__}")]
     version = str(info.get("redis_version", "0"))
     numbers = tuple(int(part) for part in version.split(".")[:2])
     policy = str(info.get("maxmemory_policy", "unknown"))
     checks = [
-        Check("redis", True, f"Redis {version} answers"),
+        Check(ANSWERS, True, f"Redis {version} answers"),
         Check("loaded", not info.get("loading"), "the data set is in memory"),
         Check("version", numbers >= OLDEST_REDIS, f"expected 7.0 or newer, got {version}"),
         Check("role", info.get("role") == "master", f"expected a primary, got {info.get('role')}"),

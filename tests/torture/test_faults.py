@@ -6,6 +6,7 @@ nothing twice, the worker's state the fold of the log.
 
 from __future__ import annotations
 
+import re
 import resource
 import signal
 import time
@@ -16,7 +17,7 @@ import httpx
 import pytest
 
 from tests.torture.cluster import NO_TLS, Cluster, StoreServer, Worker, wait_until
-from tests.torture.rounds import RECOVERED_S, Rounds, failing
+from tests.torture.rounds import RECOVERED_S, REFUSED_S, Rounds, failing
 
 #: Requests that all come while the store hangs.
 CROWD = 16
@@ -135,16 +136,23 @@ def test_out_of_memory(worker: Worker, store: StoreServer, client: Any) -> None:
     ],
 )
 def test_wrong_configuration(
-    worker: Worker, client: Any, option: str, wrong: str, check: str
+    worker: Worker, store: StoreServer, client: Any, option: str, wrong: str, check: str
 ) -> None:
-    """A store that may evict or lose what it acknowledged: not ready, and the check is named."""
+    """A store that may evict or lose what it acknowledged: nothing is taken, the check is named."""
+    rounds = Rounds(worker)
+    rounds.play(2)
     right = client.config_get(option)[option]
     client.config_set(option, wrong)
     try:
         assert failing(worker) == check
+        wait_until(lambda: rounds.predict().status_code == 503, check, REFUSED_S)
+        assert f"not ready: {check}: expected" in rounds.refused(CROWD)
+        assert rounds.feedback().status_code == 503
     finally:
         client.config_set(option, right)
-    wait_until(lambda: failing(worker) is None, check, RECOVERED_S)
+    rounds.recovers()
+    assert failing(worker) is None
+    assert rounds.findings(store) == {}
 
 
 def test_read_only_replica(worker: Worker, store: StoreServer, client: Any) -> None:
@@ -154,7 +162,8 @@ def test_read_only_replica(worker: Worker, store: StoreServer, client: Any) -> N
     client.execute_command("REPLICAOF", "127.0.0.1", "1")
     try:
         assert failing(worker) == "role"
-        assert "read only" in rounds.refused()
+        # The store says so itself, until the worker has looked.
+        assert re.search("read only|expected a primary", rounds.refused())
     finally:
         client.execute_command("REPLICAOF", "NO", "ONE")
     rounds.recovers()
