@@ -158,12 +158,14 @@ _LEARNERS = TypeAdapter(list[NamedLearner])
 def rate_kinds(learners: Sequence[NamedLearner]) -> list[str]:
     """Return the kinds of those learners, the deciding one first, for whom rates are estimated.
 
-    It is the deciding one's alone where it uses noise rates: no challenger changes what it is
-    told, or how often. Else those of the challengers that use any.
+    It is the deciding one's alone where it needs noise rates: no challenger changes what it is
+    told, or how often. Else those of the challengers that need any. Where all who use rates find
+    them themselves, an estimate is for these.
     """
     kinds = [each.learner.kind for each in learners]
     users = [kind for kind in kinds if kind in LEARNERS and LEARNERS[kind].takes_rates]
-    return users[:1] if kinds[0] in users else users
+    needy = [kind for kind in users if not LEARNERS[kind].learns_rates]
+    return needy[:1] if kinds[0] in needy else needy or users
 
 
 def give_rates(learner: Learner, rates: Rates) -> None:

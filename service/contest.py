@@ -15,7 +15,6 @@ from service.challengers import (
     give_rates,
     learners_text,
     parse_learners,
-    rate_kinds,
 )
 from service.errors import Invalid, shorten
 from service.events import ChallengerChange, Rates
@@ -81,8 +80,7 @@ class Contest:
         Of challengers it is one that uses each label's, if there is one; None where nobody uses
         any.
         """
-        kinds = rate_kinds(self.named)
-        users = [learner for learner in self.learners if learner.kind in kinds]
+        users = [learner for learner in self.learners if learner.takes_rates]
         if self.learner not in users:
             users.sort(key=lambda learner: not learner.takes_label_rates)
         return users[0] if users else None
@@ -103,7 +101,7 @@ class Contest:
         check_together([*self.learners, learner], at)
         for code in np.flatnonzero(~self.learner.active).tolist():
             learner.retire_label(code)
-        if self.rates is not None and learner.takes_rates:
+        if self.rates is not None and self._tells(learner, self.rates):
             give_rates(learner, self.rates)
         self._describe_labels_to(learner, at)
         return Challenger(named, learner)
@@ -154,11 +152,22 @@ class Contest:
         self.learner.learn(x, label)
 
     def set_rates(self, rates: Rates) -> None:
-        """Let every learner that uses noise rates use these."""
-        takers = [learner for learner in self.learners if learner.takes_rates]
+        """Let the learners that these noise rates are for use them."""
+        takers = [learner for learner in self.learners if self._tells(learner, rates)]
         for learner in takers or [self.learner]:
             give_rates(learner, rates)
         self.rates = rates
+
+    def _tells(self, learner: Learner, rates: Rates) -> bool:
+        """Whether a learner is told these rates.
+
+        One that finds rates itself is not told an estimate that others needed, unless the spec
+        asks for estimates: it learns as it would without these others.
+        """
+        if not (learner.learns_rates and rates.estimated):
+            return learner.takes_rates
+        asked = self._spec.estimate_every or self._spec.estimate_on_drift
+        return bool(asked) or not any(e.takes_rates and not e.learns_rates for e in self.learners)
 
     def add_label(self) -> int:
         """Add a label to every learner and return its code; a challenger that refuses goes."""

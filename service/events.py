@@ -100,6 +100,12 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     rho_1: float
     by_label: RatesByLabel | None = None
 
+    @property
+    def estimated(self) -> bool:
+        """Whether they were estimated: whoever sets rates knows them, and says so."""
+        each = self.by_label
+        return each is not None and any(each.rho_0_error + each.rho_1_error)
+
 
 class ChallengerChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A challenger that comes, that goes, or that decides from this event on."""

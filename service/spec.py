@@ -231,7 +231,8 @@ class ModelSpec(Strict):
         description="Feedbacks after which the noise rates are estimated anew, for a learner that "
         "uses them, or challengers that do; the newest so many are used; 0 for never by itself. "
         "Left out: 10,000 for forward and 50,000 for rcine, both from the newest 50,000; else "
-        "never by itself (forward_softmax learns the rates from each click).",
+        "never by itself (forward_softmax learns the rates from each click, and leaves these "
+        "estimates to the others).",
     )
     estimate_on_drift: bool = Field(
         False,

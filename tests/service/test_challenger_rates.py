@@ -19,6 +19,7 @@ async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
 
 
 FORWARD: Json = {"name": "fwd", "learner": {"kind": "forward", "n_waves": 0}}
+SOFTMAX: Json = {"name": "soft", "learner": {"kind": "forward_softmax"}}
 
 
 @pytest.mark.parametrize(
@@ -30,9 +31,14 @@ FORWARD: Json = {"name": "fwd", "learner": {"kind": "forward", "n_waves": 0}}
         ("bpa", [RCINE, FORWARD], 10_000),
         ("rcine", [FORWARD], 50_000),
         ("forward", [RCINE], 10_000),
+        ("forward_softmax", [], 0),
+        ("forward_softmax", [BPA], 0),
+        ("forward_softmax", [RCINE, FORWARD], 10_000),
+        ("bpa", [SOFTMAX], 0),
+        ("bpa", [SOFTMAX, RCINE], 50_000),
     ],
 )
-async def test_challengers_have_rates_estimated_where_the_deciding_learner_uses_none(
+async def test_challengers_have_rates_estimated_where_the_deciding_learner_needs_none(
     client: httpx.AsyncClient, deciding: str, challengers: list[Any], every: int | None
 ) -> None:
     """A challenger is judged as it would be alone; and none changes what the deciding one hears."""

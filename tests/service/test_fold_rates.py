@@ -1,10 +1,12 @@
 """Noise rates in a fold, and the change of clicks that makes them be estimated anew."""
 
+import numpy as np
 import pytest
 
 from learners import Forward
 from service.codec import CodecError, encode_state
 from service.events import (
+    ChallengerChange,
     Decision,
     Event,
     Kind,
@@ -13,6 +15,7 @@ from service.events import (
     RatesByLabel,
 )
 from service.fold import Fold
+from tests.service.apps import Json
 from tests.service.folds import LEARNERS, admin, fold_of, row_of
 
 EACH = RatesByLabel([0.1, 0.2, 0.3], [0.2, 0.1, 0.0], [0.01] * 3, [0.02] * 3)
@@ -46,6 +49,52 @@ def test_a_learner_that_takes_each_labels_rates_gets_these(
     fold.apply(admin(Rates(0.3, 0.3)))
     assert len(told) == 1
     assert fold.learner.state()["rho_0"] == 0.3
+
+
+SOFTMAX = {"kind": "forward_softmax"}
+FORWARD = {"name": "fwd", "learner": LEARNERS["forward"]}
+ESTIMATE = Rates(0.2, 0.1, EACH)
+KNOWN = Rates(0.2, 0.1, RatesByLabel([0.1, 0.2, 0.3], [0.2, 0.1, 0.0], [0.0] * 3, [0.0] * 3))
+
+
+@pytest.mark.parametrize(
+    ("rates", "options", "told"),
+    [
+        (ESTIMATE, {}, True),
+        (ESTIMATE, {"challengers": [FORWARD]}, False),
+        (ESTIMATE, {"challengers": [FORWARD], "estimate_every": 5000}, True),
+        (ESTIMATE, {"challengers": [FORWARD], "estimate_on_drift": True}, True),
+        (Rates(0.2, 0.1), {"challengers": [FORWARD]}, True),
+        (KNOWN, {"challengers": [FORWARD]}, True),
+    ],
+)
+def test_who_finds_rates_itself_is_not_told_what_others_needed(
+    rates: Rates, options: Json, told: bool
+) -> None:
+    """A challenger that has rates estimated changes nothing of the learner that decides."""
+    fold = fold_of(learner=SOFTMAX, **options)
+    before = encode_state(fold.learner.state())
+    fold.apply(admin(rates))
+    assert fold.rejected == 0
+    assert (encode_state(fold.learner.state()) != before) is told
+    for challenger in fold.contest.challengers:
+        assert np.array_equal(challenger.learner.label_rates[0], 0.2 * np.ones(3)) is (
+            rates.by_label is None
+        )
+        assert challenger.learner.label_rates[0].any()
+
+
+def test_a_challenger_that_comes_is_told_as_those_that_are_there() -> None:
+    """The estimate in force is for the one that needs it, whenever they came."""
+    fold = fold_of(learner=LEARNERS["forward"])
+    fold.apply(admin(ESTIMATE))
+    for name, learner in {"soft": SOFTMAX, "fwd": LEARNERS["forward"]}.items():
+        change = ChallengerChange("add", name, learner)
+        fold.apply(Event(Kind.CHALLENGER, 0, bytes(12), None, change))
+    soft, forward = (each.learner for each in fold.contest.challengers)
+    fresh = fold_of(learner=SOFTMAX).learner
+    assert encode_state(soft.state()) == encode_state(fresh.state())
+    assert forward.label_rates[0].any()
 
 
 def click(fold: Fold, feedback: int, *, greedy: int = 0) -> None:
