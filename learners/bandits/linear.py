@@ -244,12 +244,7 @@ def check_covariances(name: str, covariances: FloatArray, first: FloatArray) -> 
     first
         The first variances, above 0, of a shape that fits (n, ..., B).
     """
-    if not np.array_equal(covariances, covariances.swapaxes(-1, -2)):
-        raise StateError(f"state's {name}: expected symmetric matrices, got others")
-    variances = np.diagonal(covariances, axis1=-2, axis2=-1)
-    if not (variances <= first).all():
-        what = f"variances of at most the first ones ({float(np.max(first)):g} or less)"
-        raise StateError(expected(f"state's {name}", what, float(variances.max())))
+    check_variances(name, covariances, first)
     allowed = np.eye(covariances.shape[-1]) * (COVARIANCE_ROUNDING * float(np.max(first)))
     try:
         for some in covariances:
@@ -257,6 +252,19 @@ def check_covariances(name: str, covariances: FloatArray, first: FloatArray) -> 
     except np.linalg.LinAlgError:
         what = "covariances (no direction has a variance below 0)"
         raise StateError(f"state's {name}: expected {what}, got other matrices") from None
+
+
+def check_variances(name: str, covariances: FloatArray, first: FloatArray) -> None:
+    """Raise StateError unless these are symmetric, with no variance above its first.
+
+    It is the part of `check_covariances` that holds whatever rounding has done.
+    """
+    if not np.array_equal(covariances, covariances.swapaxes(-1, -2)):
+        raise StateError(f"state's {name}: expected symmetric matrices, got others")
+    variances = np.diagonal(covariances, axis1=-2, axis2=-1)
+    if not (variances <= first).all():
+        what = f"variances of at most the first ones ({float(np.max(first)):g} or less)"
+        raise StateError(expected(f"state's {name}", what, float(variances.max())))
 
 
 def _greedy_part(share: float, n_choosable: int) -> float:

@@ -14,6 +14,7 @@ from learners.bandits.linear import (
     LinearLearner,
     check_at_least,
     check_matrix_size,
+    check_variances,
     sum_product,
 )
 from learners.base import FloatArray, Outcome, State, StateValue, state_array, state_number
@@ -141,6 +142,7 @@ class SOBA(LinearLearner):
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
         self = super().from_state(state)
         self._margin_sum = state_number(state, "margin_sum")
+        check_at_least("margin_sum", np.array(self._margin_sum), 0.0)
         self._form.restore(state)
         return self
 
@@ -242,4 +244,10 @@ class _Full:
         return {"inverse": self.inverse.copy()}
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
-        self.inverse = state_array(state, "inverse", self.inverse.shape)
+        shape = self.inverse.shape
+        inverse = state_array(state, "inverse", shape)
+        n_weights = shape[0] * shape[1]
+        # Not that no direction is below 0: features of wildly different size honestly leave one
+        # at -13 times the first variance, and `update` leaves out what such a matrix says.
+        check_variances("inverse", inverse.reshape(n_weights, n_weights), np.array(1 / self.least))
+        self.inverse = inverse

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learners import SOBA, Outcome, ParameterError, draw
+from learners import SOBA, Outcome, ParameterError, StateError, draw
 from learners.assertions import state_digest
+from learners.base import FloatArray, StateValue
 from tests.learners.bandits.golden import show, vector
 from tests.reference.bandits import SlowSOBA
 
@@ -147,6 +148,40 @@ def test_full_form_survives_instances_of_wildly_different_size() -> None:
         x = rng.choice([-1.0, 1.0], 2) * 10.0 ** rng.integers(-6, 7)
         learner.update(Outcome(x, int(rng.integers(2)), 0, 1e-9, 1))
     assert np.abs(learner.weights).max() <= 500 / 1e-9**0.5
+
+
+def test_a_full_matrix_that_rounding_used_up_is_restored() -> None:
+    """Protects recovery: a direction far below 0 is honest where features differ wildly in size."""
+    learner, rng = SOBA(5, 3, matrix="full", a=1e-6), np.random.default_rng(0)
+    for _ in range(1000):
+        x = np.clip(rng.normal(size=5) * 10.0 ** np.linspace(-6, 6, 5), -1e6, 1e6)
+        learner.update(Outcome(x, int(rng.integers(3)), 0, float(rng.uniform(0.05, 1)), 1))
+    state = learner.state()
+    matrix = np.asarray(state["inverse"]).reshape(15, 15)
+    assert np.diagonal(matrix).min() < 0
+    assert np.array_equal(np.asarray(SOBA.from_state(state).state()["inverse"]), state["inverse"])
+
+
+def _with(place: tuple[int, ...], value: float) -> FloatArray:
+    inverse = np.asarray(SOBA(2, 2, matrix="full").state()["inverse"]).astype(np.float64)
+    inverse[place] = value
+    return inverse
+
+
+@pytest.mark.parametrize(
+    ("matrix", "name", "wrong"),
+    [
+        ("diagonal", "diagonal", np.full((2, 2), 0.9)),
+        ("full", "inverse", _with((0, 0, 0, 0), 1.1)),
+        ("full", "inverse", _with((0, 0, 1, 1), 0.1)),
+        ("full", "margin_sum", -0.1),
+    ],
+)
+def test_forged_states_are_refused(matrix: str, name: str, wrong: StateValue) -> None:
+    """What no rounds lead to is named."""
+    state = SOBA(2, 2, matrix=matrix).state()
+    with pytest.raises(StateError, match=f"state's {name}"):
+        SOBA.from_state({**state, name: wrong})
 
 
 @pytest.mark.parametrize(
