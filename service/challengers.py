@@ -27,8 +27,6 @@ from service.spec import NamedLearner
 UNKNOWN_ERROR = 12.0**-0.5
 #: Rounds that a challenger's record holds: 18 bytes each, in every snapshot.
 RECORDED = 20_000
-#: More rounds than any log has; counts stay exact in every type.
-MOST_ROUNDS = 2**53
 
 
 class Recorded(NamedTuple):
@@ -88,7 +86,7 @@ class Record:
         """Return the record of this state; raise ValueError if it is none."""
         self = cls()
         count = state["count"]
-        if type(count) is not int or not 0 <= count < MOST_ROUNDS:
+        if type(count) is not int or count < 0:
             raise ValueError("a challenger's record counts no rounds")
         held = min(count, RECORDED)
         for name, mine in self._ring._asdict().items():
@@ -96,6 +94,8 @@ class Record:
             if values.dtype != mine.dtype or values.shape != (held,):
                 raise ValueError(f"a challenger's record has no {held} {name}")
             mine[:held] = values
+        if count > int(self._ring.seqs.max()):
+            raise ValueError("a challenger's record counts more rounds than events")
         self._count = count
         seqs, probabilities, shown = self.rounds()
         if (np.diff(seqs) <= 0).any() or (shown >= n_labels).any():

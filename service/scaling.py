@@ -84,7 +84,7 @@ class Standard:
 
     def observe(self, x: FloatArray) -> None:
         """Take `x` into the running mean and deviations."""
-        self._count += 1
+        self._count = min(self._count + 1, MOST_INSTANCES)
         delta = x - self._mean
         self._mean += delta / self._count
         self._squares += delta * (x - self._mean)

@@ -59,8 +59,9 @@ MAX_EVENT_BYTES = 2 * 1024 * 1024
 #: Longest parts of the first line: a spec as `POST /v1/models` takes it by default, and so on.
 HEADER_BYTES = {"spec": 262_144, "labels": MAX_EVENT_BYTES, "counters": 4096}
 
-#: A count, a seq or a time: Redis' scripts compute with doubles, which hold these exactly.
-Whole: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
+#: A count, a seq or a time: Redis' scripts compute with doubles, which hold integers exactly up
+#: to 2^53. From half of that on no log gets there.
+Whole: TypeAlias = Annotated[int, Meta(ge=0, le=2**52)]
 Chain: TypeAlias = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{CHAIN_CHARS}}}\Z")]
 Nonce: TypeAlias = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{2 * NONCE_BYTES}}}\Z")]
 Fingerprint: TypeAlias = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{2 * FINGERPRINT_BYTES}}}\Z")]

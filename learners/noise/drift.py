@@ -64,7 +64,7 @@ class ClickDrift:
 
     def observe(self, bit: int) -> bool:
         """Take one bit; return whether it raises the alarm."""
-        self._bits += 1
+        self._bits = min(self._bits + 1, MOST_BITS)
         self._mean += (1.0 / self._bits) * (bit - self._mean)
         off = bit - self._mean
         self._up = max(0.0, self._up + off - TOLERANCE)

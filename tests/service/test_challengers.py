@@ -266,6 +266,7 @@ def test_a_record_holds_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda s: s | {"challenger0.record.count": 3},
         lambda s: s | {"challenger0.record.count": -1},
         lambda s: s | {"challenger0.record.count": 2**70},
+        lambda s: s | {"challenger0.record.seqs": np.array([0, 1])},
         lambda s: s | {"challenger0.record.seqs": np.array([2, 1])},
         lambda s: s | {"challenger0.record.shown": np.array([0, 3], np.uint16)},
         lambda s: s | {"challenger0.record.probabilities": np.array([0.5, 1.5])},

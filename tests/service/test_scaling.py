@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from learners import StateError
 from learners.base import FloatArray
-from service.scaling import Scaling, Standard, make_scaling
+from service.scaling import MOST_INSTANCES, Scaling, Standard, make_scaling
 from service.spec import ModelSpec
 
 SIZE = 4
@@ -106,6 +106,16 @@ def test_unit_divides_by_the_norm() -> None:
     assert scaling.apply(np.array([3.0, 0.0, 4.0, 0.0])).tolist() == [0.6, 0.0, 0.8, 0.0]
     assert scaling.apply(np.zeros(SIZE)).tolist() == [0.0] * SIZE
     assert scaling.state() == {}
+
+
+def test_the_most_instances_are_no_end() -> None:
+    """Protects a model that was imported with so many from a state that nobody can load."""
+    state = observed(np.ones((3, SIZE))).state() | {"count": MOST_INSTANCES}
+    scaling, copy = Standard(SIZE), Standard(SIZE)
+    scaling.restore(state)
+    scaling.observe(np.ones(SIZE))
+    copy.restore(scaling.state())
+    assert copy.state()["count"] == MOST_INSTANCES
 
 
 @pytest.mark.parametrize(

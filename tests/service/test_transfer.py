@@ -207,6 +207,10 @@ DAMAGE: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "labels long": (_header(labels=["a", "b", "c", "d", "e"]), "labels"),
     "counters unknown": (_header(counters={"seen": 1}), "counters"),
     "counters negative": (_header(counters={"decisions": -1}), "line 1.counters"),
+    "counters too large to count on": (
+        _header(counters={"feedback": 2**53}),
+        "line 1.counters",
+    ),
     "counters huge": (_header(counters={"decisions": 2**80}), "line 1.counters"),
     "spec empty": (_header(spec={}), "spec.labels"),
     "spec no object": (_header(spec=[]), "line 1.spec"),

@@ -12,7 +12,7 @@ from river.drift import PageHinkley
 
 from learners import StateError
 from learners.noise import ClickDrift
-from learners.noise.drift import ALARM, LEAST_BITS, TOLERANCE
+from learners.noise.drift import ALARM, LEAST_BITS, MOST_BITS, TOLERANCE
 
 
 def bits_of(shares: list[float], each: int, seed: int) -> list[int]:
@@ -79,6 +79,13 @@ def test_saved_and_loaded_it_goes_on_alike() -> None:
             loaded = ClickDrift.from_state(kept.state())
         assert loaded.observe(bit) == kept.observe(bit)
         assert loaded.state() == kept.state()
+
+
+def test_the_most_bits_are_no_end() -> None:
+    """Protects a model that was imported with so many from a state that nobody can load."""
+    drift = ClickDrift.from_state(ClickDrift().state() | {"bits": MOST_BITS})
+    drift.observe(1)
+    assert ClickDrift.from_state(drift.state()).state()["bits"] == MOST_BITS
 
 
 @pytest.mark.parametrize(
