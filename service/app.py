@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -17,7 +17,7 @@ from service.auth import Keys
 from service.calls import Calls
 from service.complaints import of_pydantic
 from service.data_routes import data_router
-from service.edge import Edge, error_headers
+from service.edge import Edge, check_query, error_headers
 from service.errors import Malformed, MethodNotAllowed, NotFound, ServiceError
 from service.estimator import Estimator
 from service.evaluation_routes import evaluation_router
@@ -55,10 +55,13 @@ def create_app(settings: Settings | None = None) -> Edge:
         noise_router(host, keys),
         neighbor_router(host, keys),
         evaluation_router(host, keys),
-        ops_router(host, keys, metrics),
     ):
-        app.include_router(router)
+        app.include_router(router, dependencies=[Depends(check_query)])
         app.state.routes += router.routes
+    # Whoever looks from outside may add what it likes to the query.
+    operations = ops_router(host, keys, metrics)
+    app.include_router(operations)
+    app.state.routes += operations.routes
     return Edge(app, calls, keys, settings, metrics, watch)
 
 

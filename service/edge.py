@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, cast
+from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,6 +23,8 @@ from service.auth import Keys
 from service.auth import Scope as KeyScope
 from service.calls import Calls
 from service.errors import (
+    Detail,
+    Invalid,
     Malformed,
     ServiceError,
     TooLarge,
@@ -129,6 +132,8 @@ class Edge:
         given = None if authorization is None else authorization.decode("latin-1")
         caller = self._keys.caller(given)
         caller.require(needed)
+        if scope["query_string"]:
+            _check_query_names(scope["query_string"], frozenset())
         check_content_type(headers.get(b"content-type"), (JSON,))
         most = self._settings.max_body_bytes
         check_content_length(headers.get(b"content-length"), most)
@@ -272,6 +277,23 @@ def check_request_type(request: Request, known: tuple[bytes, ...]) -> bytes:
     """Return the media type of a request's body; raise UnsupportedMediaType."""
     value = request.headers.get("content-type", "")
     return check_content_type(value.encode("latin-1"), known)
+
+
+async def check_query(request: Request) -> None:
+    """Raise Invalid where the query names what the call does not take: a typo, most often."""
+    query = request.scope["query_string"]
+    if query:
+        taken = request.scope["route"].dependant.query_params
+        _check_query_names(query, frozenset(each.alias for each in taken))
+
+
+def _check_query_names(query: bytes, taken: frozenset[str]) -> None:
+    given = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
+    unknown = [name for name in given if name not in taken]
+    if unknown:
+        raise Invalid.all_of(
+            Detail(f"query.{shorten(name)}", "no such parameter", "one") for name in unknown
+        )
 
 
 def check_content_length(value: bytes | None, most: int) -> None:

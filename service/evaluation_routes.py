@@ -15,7 +15,7 @@ from service.evaluation import evaluate
 from service.evaluation_wire import EvaluationOut
 from service.host import Host
 from service.replica import Replica
-from service.route_docs import errors, read_errors, schema
+from service.route_docs import read_errors, schema
 
 
 def evaluation_router(host: Host, keys: Keys) -> APIRouter:
@@ -32,7 +32,7 @@ def evaluation_router(host: Host, keys: Keys) -> APIRouter:
         "/v1/models/{model}/evaluation",
         operation_id="evaluate",
         response_class=Response,
-        responses=answer | read_errors() | errors(422),
+        responses=answer | read_errors(),
     )
     async def get_evaluation(
         model: str,

@@ -70,7 +70,7 @@ def model_router(models: Models, host: Host, keys: Keys) -> APIRouter:
         response.status_code = 201 if new else 200
         return model
 
-    @router.get("/v1/models", operation_id="list_models", responses=errors(401, 403, 429, 503))
+    @router.get("/v1/models", operation_id="list_models", responses=errors(401, 403, 422, 429, 503))
     async def list_models(caller: anybody) -> ModelsOut:
         """List the models of the key's tenant."""
         return await models.describe_all(caller)

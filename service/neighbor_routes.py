@@ -26,7 +26,7 @@ from service.neighbor_wire import (
     VoterOut,
 )
 from service.replica import Replica
-from service.route_docs import errors, read_errors, schema, write_errors
+from service.route_docs import read_errors, schema, write_errors
 
 _QUESTION = wire.parser(wire.NeighborsIn)
 
@@ -64,7 +64,7 @@ def neighbor_router(host: Host, keys: Keys) -> APIRouter:
         "/v1/models/{model}/hubs",
         operation_id="get_hubs",
         response_class=Response,
-        responses=_answer("Hubs, orphans and the alarm.", "HubsOut") | read_errors() | errors(422),
+        responses=_answer("Hubs, orphans and the alarm.", "HubsOut") | read_errors(),
     )
     async def get_hubs(model: str, request: Request) -> Response:
         """Tell how unevenly neighbours are shared out, and whether hubs look mislabelled."""

@@ -32,8 +32,7 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
         operation_id="get_noise",
         response_class=Response,
         responses=_answer(200, "Rates in force and how they were found; or a window's.", *_NOISE)
-        | read_errors()
-        | errors(422),
+        | read_errors(),
     )
     async def get_noise(model: str, request: Request) -> Response:
         """Tell the rates in force, the estimate under way and the latest results.
@@ -71,9 +70,7 @@ def _add_estimates(router: APIRouter, host: Host, keys: Keys) -> None:
         operation_id="estimate_noise",
         status_code=202,
         response_class=Response,
-        responses=_answer(202, "It will be begun within seconds.", "Asked")
-        | read_errors()
-        | errors(422),
+        responses=_answer(202, "It will be begun within seconds.", "Asked") | read_errors(),
     )
     async def estimate_noise(model: str, request: Request) -> Response:
         """Ask for an estimate of the noise rates now, from the newest feedback."""
@@ -93,7 +90,7 @@ def _add_estimates(router: APIRouter, host: Host, keys: Keys) -> None:
         response_class=Response,
         responses={204: {"description": "None is asked for or being made any more."}}
         | read_errors()
-        | errors(409, 422),
+        | errors(409),
     )
     async def cancel_estimate(model: str, request: Request) -> Response:
         """End the estimate that is asked for or being made; the rates in force stay."""

@@ -72,7 +72,7 @@ def ops_router(host: Host, keys: Keys, metrics: RequestMetrics) -> APIRouter:
         "/metrics",
         operation_id="metrics",
         response_class=Response,
-        responses=file_answer("Prometheus text.", "text/plain") | errors(401, 403, 429, 503),
+        responses=file_answer("Prometheus text.", "text/plain") | errors(401, 403),
     )
     async def metrics_text(request: Request) -> Response:
         """Metrics of the workers and of the key's models; with API keys it needs admin."""

@@ -17,11 +17,11 @@ _ERRORS = {
     409: "It was said before, and differently.",
     413: "The body is over its limit.",
     415: "The content type is not one of those taken.",
-    422: "Something in the body is not what was expected.",
+    422: "Something in the body or the query is not what was expected.",
     429: "Too many requests at once; Retry-After says when.",
     503: "Redis is down, full or misconfigured, or a bound is reached; Retry-After says when.",
 }
-_WITHOUT_BODY = (401, 403, 404, 429, 503)
+_WITHOUT_BODY = (401, 403, 404, 422, 429, 503)
 _HEADERS = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}, "required": True}},
     429: {"Retry-After": {"schema": {"type": "integer"}, "required": True}},

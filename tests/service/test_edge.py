@@ -20,6 +20,7 @@ from tests.service.apps import (
     running_app,
     spec_of,
 )
+from tests.service.test_auth import ROUTES, Route
 
 LIMIT = 2048
 BATCH_LIMIT = 8192
@@ -53,6 +54,31 @@ def error_of(answer: Answer) -> Json:
     (error,) = json.loads(answer.body).values()
     assert error.keys() == {"code", "message", "details"}
     return dict(error)
+
+
+# -- queries ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "route", [each for each in ROUTES if each.path.startswith("/v1/")], ids=lambda route: route.name
+)
+async def test_a_query_that_a_call_does_not_take_is_named(app: Edge, route: Route) -> None:
+    """Protects whoever mistypes a parameter from an answer to another question."""
+    path = route.path.replace("{model}", "m").replace("{challenger}", "c")
+    async with client_of(app) as client:
+        answer = await client.request(route.method, f"{path}?round=5&seed&round=6", content=b"{}")
+        plain = await client.request(route.method, f"{path}?", content=b"{}")
+    assert answer.status_code == 422
+    assert [each["where"] for each in answer.json()["error"]["details"]] == [
+        "query.round",
+        "query.seed",
+    ]
+    assert "no such parameter" not in plain.text
+
+
+async def test_a_query_that_a_call_takes_is_taken(app: Edge, path: str) -> None:
+    """And who looks from outside may add what it likes: scrapers and probes do."""
+    async with client_of(app) as client:
+        for good in (f"{path}/evaluation?rounds=5", "/metrics?a=1", "/readyz?a", "/livez?a"):
+            assert (await client.get(good)).status_code == 200
 
 
 # -- bodies -----------------------------------------------------------------------------------

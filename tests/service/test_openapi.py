@@ -73,11 +73,15 @@ def test_every_error_is_documented(name: str) -> None:
     """A call that asks for a key has the statuses of that, and a body those of bodies."""
     operation = OPERATIONS[name]
     found = {int(status) for status in operation["responses"]}
-    expected = {401, 403, 429, 503}
+    expected = {401, 403, 422, 429, 503}
+    if name == "metrics":
+        # Answered however busy the worker is, and without Redis.
+        assert found - {200} == {401, 403}
+        return
     if "{model}" in next(route.path for route in ROUTES if route.name == name):
         expected.add(404)
     if "requestBody" in operation:
-        expected |= {400, 409, 413, 415, 422}
+        expected |= {400, 409, 413, 415}
     assert expected <= found
     for status in found:
         response = operation["responses"][str(status)]
