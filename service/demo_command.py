@@ -25,6 +25,7 @@ from clients.replay.live import LiveBoard
 from clients.replay.report import percent, plot, table
 from clients.replay.run import Replay, Track
 from clients.replay.stream import ClickStream, Noise
+from service.outputs import check_outputs
 from service.replay_command import model_spec
 
 if TYPE_CHECKING:
@@ -74,6 +75,9 @@ def run(args: argparse.Namespace) -> int:
     """Run the demo and leave nothing running; return the exit status."""
     console = Console(highlight=False)
     try:
+        # Before the replay: it takes a minute or two, and the picture comes last.
+        args.png.parent.mkdir(parents=True, exist_ok=True)
+        check_outputs(png=args.png)
         with _ending_in_order(), running_service() as url, Client(url) as client:
             console.print(f"The service answers at {url}", soft_wrap=True)
             _demo(args, client, console)
@@ -93,8 +97,7 @@ def _demo(args: argparse.Namespace, client: Client, console: Console) -> None:
         f"{len(dataset.labels)} labels: {', '.join(dataset.labels)}. "
         f"Each of {args.rounds:,} rounds shows a label for one of them and hears a click if the "
         "label is right, but some clicks are false and some are missed. Banditron believes what "
-        "it hears; RCNBF knows how often it is wrong; Forward need not know, for as long as it is "
-        "so equally often on every label."
+        "it hears; RCNBF knows how often it is wrong; Softmax finds that out from the clicks."
     )
     replays = {rates: _replay(args, client, dataset, *rates) for rates in NOISES}
     tracks = {
@@ -161,7 +164,6 @@ def _summarise(
         f"{n_calls:,} decisions and as many feedbacks over HTTP in {elapsed_s:.0f} s, "
         f"each feedback written to disk before it was acknowledged."
     )
-    args.png.parent.mkdir(parents=True, exist_ok=True)
     panels = {noise_title(*rates): replay.tracks for rates, replay in replays.items()}
     plot(panels, args.png, title=f"Image segments, {args.rounds:,} rounds of noisy clicks")
     console.print(f"The error curves: {args.png.resolve()}", soft_wrap=True)

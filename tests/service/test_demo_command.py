@@ -14,6 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from service import demo_command
+from service.cli import main
 from tests.torture.cluster import wait_until
 
 COMMAND = [sys.executable, "-m", "service.cli", "demo"]
@@ -114,12 +116,32 @@ def test_a_killed_demo_leaves_nothing_running(folder: Path) -> None:
 
 def test_a_failing_demo_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     """An error in the middle is told in one line, and the service is stopped."""
-    (tmp_path / "file").write_text("")
-    with started(folder, "--rounds", "100", "--png", str(tmp_path / "file" / "x.png")) as process:
+    png = tmp_path / "pictures" / "x.png"
+    with started(folder, "--rounds", "100", "--png", str(png)) as process:
+        assert process.stdout is not None
+        assert "answers at" in process.stdout.readline()
+        png.parent.rmdir()
         _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 2
     assert err.startswith("misclick demo: ")
     assert left_behind(folder) == []
+
+
+@pytest.mark.parametrize("name", ["file/x.png", "folder"])
+def test_a_picture_that_cannot_be_drawn_is_told_at_once(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    """Protects who waits from learning it after the last round."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    monkeypatch.delattr(demo_command, "running_service")
+    assert main(["demo", "--png", str(tmp_path / name)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("misclick demo: ")
+    assert name.partition("/")[0] in told
 
 
 def test_a_service_that_does_not_start_is_quoted(tmp_path: Path) -> None:
