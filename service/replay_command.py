@@ -24,6 +24,7 @@ from clients.replay.report import as_json, plot, table
 from clients.replay.run import Player, Replay
 from clients.replay.stream import ClickStream, Noise, Rates, draw_rates
 from learners import LEARNERS, LearnersError
+from service.complaints import of_pydantic
 from service.errors import ServiceError
 from service.inprocess import InProcessPlayer
 from service.outputs import check_outputs
@@ -134,10 +135,8 @@ def run(args: argparse.Namespace) -> int:
         with players_of(args, specs) as players:
             _replay(args, Replay(stream, players, batch=args.batch))
     except ValidationError as error:
-        for one in error.errors(include_input=False, include_url=False):
-            print(
-                f"misclick replay: {'.'.join(map(str, one['loc']))}: {one['msg']}", file=sys.stderr
-            )
+        for detail in of_pydantic(error.errors(include_url=False)).details:
+            print(f"misclick replay: {detail}", file=sys.stderr)
         return 2
     except (MisclickError, LearnersError, ServiceError, OSError) as error:
         print(f"misclick replay: {error}", file=sys.stderr)

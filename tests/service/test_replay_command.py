@@ -122,6 +122,12 @@ def test_learners_can_be_written_in_two_ways() -> None:
         (["segments", "--learner", "bpa", "--horizon", "0"], "horizon"),
         (["segments", "--learner", "bpa", "--batch", "0"], "batch"),
         (["segments", "--learner", "bpa", "--seed", "-1"], "seed"),
+        (["segments", "--learner", '{"gamma": 1}'], "learner.kind: expected a value, got nothing"),
+        (["segments", "--learner", '{"kind": 5}'], "learner.kind: expected a string, got 5"),
+        (
+            ["segments", "--learner", '{"kind": "bpa", "gamma": null}'],
+            "learner.gamma: expected a finite number, a string or a boolean, got null",
+        ),
         (["segments", "--learner", "bpa", "--url", "nowhere"], "base_url"),
         (["segments", "--learner", "perceptron"], "learns from clicks"),
         (["segments", "--learner", "bpa", "--window", "0"], "--window: expected at least 1"),
