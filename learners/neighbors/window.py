@@ -164,7 +164,10 @@ class Window:
         self.first += count
 
     def append(self, rows: Rows, labels: NDArray[np.integer], time_s: float = 0.0) -> Slots:
-        """Store new examples, for which there must be room, and return their slots."""
+        """Store new examples, for which there must be room, and return their slots.
+
+        Unchecked, because a graph has done that before: whoever has a window alone uses `push`.
+        """
         slots = self.slots_between(self.next, self.next + len(rows))
         start = self.next % self.capacity
         whole = start + len(rows) <= self.capacity
