@@ -33,6 +33,8 @@ State: TypeAlias = dict[str, StateValue]
 #: Up to here the draw sums in a Python list, beyond it in numpy; the sums are the same, bit for
 #: bit, and this is where the two took equally long.
 _SMALL_K = 32
+#: As many probabilities, of all distributions together, are drawn from faster one by one.
+_FEW_PROBABILITIES = 200
 #: Largest size of a number in a state. One round moves none by more than some 1e32, and no log
 #: has 1e16 rounds; what is larger was not learned, and would soon become infinite.
 MAX_STATE = 1e100
@@ -142,8 +144,8 @@ def draw_each(distributions: Sequence[Distribution], uniforms: Sequence[float]) 
     >>> draw_each(some, [0.1, 0.25])
     [0, 2]
     """
-    if not distributions:
-        return []
+    if not distributions or len(distributions) * len(distributions[0][0]) <= _FEW_PROBABILITIES:
+        return [draw(each, uniform) for each, uniform in zip(distributions, uniforms, strict=True)]
     numbers = np.array(uniforms)
     if not ((numbers >= 0.0) & (numbers < 1.0)).all():
         raise InputError(expected("uniforms", "numbers in [0, 1)", uniforms))

@@ -13,11 +13,12 @@ from typing import Any, cast
 import numpy as np
 
 from service import wire
+from service.deciding import Ask
 from service.errors import Conflict, Invalid, NotFound, TooLarge
 from service.events import Example
 from service.features import Encoder, Instance, Rows
 from service.host import Host
-from service.replica import Ask, Decided, Replica
+from service.replica import Decided, Replica
 from service.store import Verdict
 from service.wire import DecisionOut, Receipt
 
@@ -88,7 +89,7 @@ class Calls:
             asks = [
                 _ask(replica, x, item, i) for i, (x, item) in enumerate(zip(xs, items, strict=True))
             ]
-            decided = await replica.predict_many(asks, xs)
+            decided = await replica.predict_many(asks)
             return _batch_out([_decision_out(replica, d) for d in decided], wire.Decisions, lines)
 
         return await self._host.use(key, act)

@@ -29,10 +29,17 @@ class GroupCommit(Generic[Item, Answer]):
         Takes 1 to `MOST_ITEMS` items and returns one answer each, in order. What it raises is
         raised for each of the items, and for each that waits: a store that did not answer in
         time would make those wait twice as long.
+    most
+        Says how many items the next commit may take; as many as `MOST_ITEMS` if not given.
     """
 
-    def __init__(self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]) -> None:
+    def __init__(
+        self,
+        commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
+        most: Callable[[], int] = lambda: MOST_ITEMS,
+    ) -> None:
         self._commit = commit
+        self._most = most
         self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -48,13 +55,16 @@ class GroupCommit(Generic[Item, Answer]):
         try:
             while self._waiting:
                 await self._commit_some()
+                # Others have their turn: a commit may have taken long, and awaited nothing.
+                await asyncio.sleep(0)
         finally:
             # In the same turn in which nothing was found waiting: a callback of the task would
             # come a turn later, and what is submitted between the two would wait for ever.
             self._tasks.discard(cast(asyncio.Task[None], asyncio.current_task()))
 
     async def _commit_some(self) -> None:
-        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_ITEMS))]
+        count = min(len(self._waiting), MOST_ITEMS, self._most())
+        batch = [self._waiting.popleft() for _ in range(count)]
         try:
             answers = await self._commit([item for item, _ in batch])
         except BaseException as error:

@@ -13,9 +13,9 @@ from learners.base import State
 from service.address import Address
 from service.codec import CodecError, encode_parts, state_digest
 from service.commit import GroupCommit
-from service.errors import Conflict, LogBroken, NotFound, Unavailable
+from service.deciding import Ask, decide_each
+from service.errors import Conflict, LogBroken, NotFound, ServiceError, Unavailable
 from service.events import Decision, Entry, Example, pack_decision, pack_example, unpack_decision
-from service.features import Row, Rows
 from service.fold import Fold, check_sound
 from service.ids import DecisionId, IdSigner, NonceSource, nonce_of_request
 from service.snapshots import Snapshot, load_snapshots, newest_snapshot_seq, store_snapshot
@@ -34,6 +34,8 @@ GUESS_S = 1e-4
 MOST_AT_ONCE = 64
 #: Least time that either is taken to take, on a clock that may stand still meanwhile.
 LEAST_S = 1e-6
+#: What a client is told whose call met a log that had lost events.
+ANOTHER_LOG = "the log was found to be another one: try again"
 #: How often a fold is rebuilt before the model is given up for this request.
 REBUILDS = 3
 
@@ -44,14 +46,6 @@ class LogTrimmed(LogBroken):
 
 class Unusable(Unavailable):
     """The log continues no snapshot, or leads to a state that is none: the model fails closed."""
-
-
-class Ask(NamedTuple):
-    """One instance for which a label is wanted."""
-
-    x: Row
-    request_id: str | None
-    allowed: list[int] | None
 
 
 class Decided(NamedTuple):
@@ -96,7 +90,7 @@ class Replica:
         self._failure = ""
         #: Events that calls under way append, and that come with their answers.
         self._coming = 0
-        self._decisions = GroupCommit(self._record)
+        self._decisions = GroupCommit(self._decide, self._decisions_a_turn)
         self._feedback = GroupCommit(self._admit)
         self._examples = GroupCommit(self._learn)
 
@@ -112,26 +106,18 @@ class Replica:
     # -- predict --------------------------------------------------------------------------
     async def predict(self, ask: Ask) -> Decided:
         """Choose a label and record the decision."""
-        repeatable = ask.request_id is not None
-        nonce = self._nonce(ask.request_id)
-        fold = self.fold
-        decision = fold.decide(ask.x, nonce, ask.allowed, repeatable=repeatable)
-        if not self.takes_feedback:
-            return Decided(None, decision, None)
-        answer = await self._decisions.submit((fold, nonce, repeatable, pack_decision(decision)))
-        return self._settle(nonce, decision, answer)
+        return _decided(await self._decisions.submit((self.fold, ask)))
 
-    async def predict_many(self, asks: Sequence[Ask], xs: Rows) -> list[Decided]:
-        """Choose a label for each; `xs` holds the rows of `asks`."""
+    async def predict_many(self, asks: Sequence[Ask]) -> list[Decided]:
+        """Choose a label for each and record the decisions; the first refusal is everybody's."""
         parts: list[asyncio.Task[list[Decided]]] = []
-        start = 0
+        start, fold = 0, self.fold
         try:
             async with asyncio.TaskGroup() as group:
                 while start < len(asks):
-                    step = min(SCRIPT_ITEMS, max(1, int(TURN_S / self._decision_s)))
-                    some = slice(start, start + step)
-                    parts.append(group.create_task(self._predict_some(asks[some], xs[some])))
-                    start += step
+                    some = asks[start : start + min(SCRIPT_ITEMS, self._decisions_a_turn())]
+                    parts.append(group.create_task(self._decide_all(fold, some)))
+                    start += len(some)
                     # While Redis records one part, the next is decided; two are under way.
                     await asyncio.sleep(0)
                     if len(parts) > 1:
@@ -140,41 +126,44 @@ class Replica:
             raise failed.exceptions[0] from None
         return [decided for part in parts for decided in part.result()]
 
-    async def _predict_some(self, asks: Sequence[Ask], xs: Rows) -> list[Decided]:
+    async def _decide_all(self, fold: Fold, asks: Sequence[Ask]) -> list[Decided]:
+        return [_decided(answer) for answer in await self._decide([(fold, ask) for ask in asks])]
+
+    async def _decide(self, asked: Sequence[tuple[Fold, Ask]]) -> list[Decided | Exception]:
+        """Decide and record what was asked, each ask of the fold that it was read with."""
+        fold, asks = self.fold, [ask for _, ask in asked]
+        if any(read_with is not fold for read_with, _ in asked):
+            # Its labels had other codes, and it may not be as far as the client has seen.
+            raise Unavailable(ANOTHER_LOG)
         nonces = [self._nonce(ask.request_id) for ask in asks]
-        repeatable = [ask.request_id is not None for ask in asks]
-        fold = self.fold
         begin_s = time.perf_counter()
-        if all(ask.allowed is None for ask in asks):
-            decisions = fold.decide_many(xs, nonces, repeatable)
-        else:
-            decisions = [
-                fold.decide(ask.x, nonce, ask.allowed, repeatable=again)
-                for ask, nonce, again in zip(asks, nonces, repeatable, strict=True)
-            ]
+        decisions = decide_each(fold, asks, nonces)
         self._decision_s = max(time.perf_counter() - begin_s, LEAST_S) / len(asks)
         if not self.takes_feedback:
-            return [Decided(None, decision, None) for decision in decisions]
-        items = [
-            (fold, nonce, again, pack_decision(decision))
-            for nonce, again, decision in zip(nonces, repeatable, decisions, strict=True)
+            return [d if isinstance(d, Exception) else Decided(None, d, None) for d in decisions]
+        rows = [
+            (nonce, ask.request_id is not None, pack_decision(decision))
+            for nonce, ask, decision in zip(nonces, asks, decisions, strict=True)
+            if not isinstance(decision, Exception)
         ]
-        answers = await self._record(items)
+        # No await since the fold was looked at: it is the one that made the decisions.
+        recorded = iter(await self._record(fold, rows))
         return [
-            self._settle(nonce, decision, answer)
-            for nonce, decision, answer in zip(nonces, decisions, answers, strict=True)
+            d if isinstance(d, Exception) else self._settle(nonce, d, next(recorded))
+            for nonce, d in zip(nonces, decisions, strict=True)
         ]
 
-    async def _record(self, items: Sequence[tuple[Fold, bytes, bool, bytes]]) -> list[Recorded]:
-        fold = self.fold
-        rows = [(nonce, repeatable, record) for _, nonce, repeatable, record in items]
+    def _decisions_a_turn(self) -> int:
+        return max(1, int(TURN_S / self._decision_s))
+
+    async def _record(
+        self, fold: Fold, rows: Sequence[tuple[bytes, bool, bytes]]
+    ) -> list[Recorded]:
         try:
-            if any(made_by is not fold for made_by, _, _, _ in items):
-                raise LogBroken("a fold that was given up made the decisions")
             answers, seq = await self._store.decide(self.address, rows, fold.seq, fold.chain)
         except LogBroken as error:
             await self.catch_up()
-            raise Unavailable("the log was found to be another one: try again") from error
+            raise Unavailable(ANOTHER_LOG) from error
         if seq > self.fold.seq:
             self.fresh_at_s = 0.0
         if any(a.old and unpack_decision(a.old).seq > self.fold.seq for a in answers):
@@ -183,22 +172,17 @@ class Replica:
             await self.catch_up()
         return answers
 
-    def _settle(self, nonce: bytes, decision: Decision, answer: Recorded) -> Decided:
+    def _settle(self, nonce: bytes, decision: Decision, answer: Recorded) -> Decided | ServiceError:
         if answer.full:
-            raise Unavailable(
-                f"{self.spec.max_pending} decisions wait for feedback already (max_pending)"
-            )
-        if answer.old is None:
-            issued_ms = answer.now_ms
-        else:
-            decision, issued_ms = self._earlier(decision, answer.old)
+            most = self.spec.max_pending
+            return Unavailable(f"{most} decisions wait for feedback already (max_pending)")
+        issued_ms = answer.now_ms
+        if answer.old is not None:
+            earlier = unpack_decision(answer.old)
+            if earlier.fingerprint != decision.fingerprint:
+                return Conflict("request_id: it was used before with another instance")
+            decision, issued_ms = earlier, earlier.issued_ms
         return Decided(self.signer.sign(DecisionId(nonce, issued_ms)), decision, issued_ms)
-
-    def _earlier(self, decision: Decision, record: bytes) -> tuple[Decision, int]:
-        earlier = unpack_decision(record)
-        if earlier.fingerprint != decision.fingerprint:
-            raise Conflict("request_id: it was used before with another instance")
-        return earlier, earlier.issued_ms
 
     # -- feedback and examples ------------------------------------------------------------
     async def feedback(self, decision_id: str, feedback: int) -> Verdict:
@@ -369,6 +353,12 @@ class Replica:
             return
         if saved:
             self.snapshot_seq = snapshot.seq
+
+
+def _decided(answer: Decided | Exception) -> Decided:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _fold(fold: Fold, entries: Sequence[Entry]) -> None:

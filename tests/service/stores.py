@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from service.address import Address
+from service.deciding import Ask
 from service.events import (
     Decision,
     Entry,
@@ -23,7 +24,7 @@ from service.features import Row
 from service.fold import Fold
 from service.host import initial_fields
 from service.ids import NO_FINGERPRINT
-from service.replica import Ask, Decided, Replica
+from service.replica import Decided, Replica
 from service.spec import ModelSpec
 from service.store import Store, connect
 

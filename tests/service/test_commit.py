@@ -19,7 +19,8 @@ class Commits:
     def __init__(self) -> None:
         self.gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.batches: list[list[int]] = []
-        self.group = GroupCommit(self._commit)
+        self.most = MOST_ITEMS
+        self.group = GroupCommit(self._commit, lambda: self.most)
 
     async def _commit(self, items: Sequence[int]) -> list[int]:
         self.batches.append(list(items))
@@ -66,6 +67,37 @@ async def test_a_commit_is_bounded() -> None:
     assert answers == [2 * item for item in range(count)]
     assert max(map(len, commits.batches)) == MOST_ITEMS
     assert [item for batch in commits.batches for item in batch] == list(range(count))
+
+
+async def test_a_commit_takes_no_more_than_it_may() -> None:
+    """Protects the others' turn: where items have become dear, a commit takes few of them."""
+    commits = Commits()
+    commits.gate.set_result(None)
+    commits.most = 3
+    async with asyncio.timeout(FOREVER_S):
+        answers = await asyncio.gather(*(commits.submit(item) for item in range(10)))
+    assert answers == [2 * item for item in range(10)]
+    assert [len(batch) for batch in commits.batches] == [3, 3, 3, 1]
+
+
+async def test_others_have_their_turn_between_commits() -> None:
+    """Commits that await nothing, such as decisions that nobody records, block nobody for long."""
+    turns: list[str] = []
+
+    async def commit(items: Sequence[int]) -> Sequence[int]:
+        turns.append("commit")
+        return items
+
+    async def others() -> None:
+        for _ in range(20):
+            turns.append("|")
+            await asyncio.sleep(0)
+
+    group = GroupCommit(commit, lambda: 1)
+    async with asyncio.timeout(FOREVER_S):
+        await asyncio.gather(*(group.submit(item) for item in range(20)), others())
+    assert turns.count("commit") == 20
+    assert max(run.count("commit") for run in " ".join(turns).split("|")) == MOST_COMMITS
 
 
 async def test_an_error_is_everybodys() -> None:

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from learners import Banditron, Outcome
+from service.deciding import Ask
 from service.errors import Unavailable
 from service.events import Event, Kind
 from service.fold import Fold
 from service.host import Host
-from service.replica import Ask, Replica, Unusable
+from service.replica import Replica, Unusable
 from service.settings import Settings
 from service.snapshots import load_snapshots
 from service.spec import ModelSpec

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+import service.host
 from service.address import SECRET_KEY, Address
 from service.commit import MOST_COMMITS
+from service.deciding import Ask
 from service.errors import NotFound, Unavailable
 from service.host import Host
-from service.replica import Ask, Decided, Replica
+from service.replica import Decided, Replica
 from service.settings import Settings
 from service.snapshots import newest_snapshot_seq
 from service.store import Store
@@ -35,6 +37,13 @@ from tests.torture.cluster import StoreServer
 #: Far longer than anything here takes.
 PATIENCE_S = 10.0
 QUICK: dict[str, Any] = {"sync_interval_s": 0.01, "sweep_interval_s": 0.02, "snapshot_s": 0.05}
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let background work that waits for a second wait for less."""
+    for name in ("SNAPSHOT_CHECK_S", "SECRET_CHECK_S"):
+        monkeypatch.setattr(service.host, name, 0.05)
 
 
 @asynccontextmanager

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import cast
 
 import msgspec
 import pytest
 
 from service.address import Address
-from service.errors import Conflict, NotFound, Unavailable
+from service.deciding import Ask
+from service.errors import Conflict, Invalid, NotFound, Unavailable
 from service.events import Example, LabelChange
-from service.replica import Ask, Decided, Replica
+from service.fold import Fold
+from service.ids import nonce_of_request
+from service.replica import TURN_S, Decided, Replica
 from service.store import ModelGone, Store
 from service.transfer import export, import_model
 from tests.service.stores import (
@@ -175,6 +178,70 @@ async def test_the_same_request_with_another_instance_is_refused(store_url: str)
             await replica.predict(Ask(row(2), "r", None))
         with pytest.raises(Conflict, match="request_id"):
             await replica.predict(Ask(row(1), "r", [0, 1]))
+
+
+async def test_who_asks_together_is_answered_alone(store_url: str) -> None:
+    """Each of a group gets what it would have got alone: its own draw, or a refusal of its own."""
+    async with opened(store_url) as store:
+        replica = await replica_of(store, await make(store, max_pending=6))
+        first = await replica.predict(Ask(row(1), "r", None))
+        # Meanwhile, after these were read, label c goes.
+        replica.fold.learner.retire_label(2)
+        asks = [Ask(row(i), f"n{i}", None) for i in range(5)]
+        asks += [Ask(row(2), "r", None), Ask(row(1), "r", None), Ask(row(3), None, [2])]
+        asks.append(Ask(row(4), "one too many", None))
+        sizes = groups_of(replica)
+        answers = await asyncio.gather(*map(replica.predict, asks), return_exceptions=True)
+        assert sizes == [len(asks)]
+        for ask, answer in zip(asks[:5], answers, strict=False):
+            assert isinstance(answer, Decided)
+            nonce = nonce_of_request(str(ask.request_id))
+            alone = replica.fold.decide(ask.x, nonce, repeatable=True)
+            assert answer.decision[:5] == alone[:5]
+        again = answers[6]
+        assert isinstance(again, Decided)
+        assert told(again) == told(first)
+        assert [type(answers[place]) for place in (5, 7, 8)] == [Conflict, Invalid, Unavailable]
+        assert await store.pending(replica.address.key) == 6
+
+
+async def test_a_batch_is_refused_as_a_whole(store_url: str) -> None:
+    """One item that cannot be decided refuses its batch, with that item's reason."""
+    async with opened(store_url) as store:
+        replica = await replica_of(store, await make(store))
+        await replica.predict(Ask(row(1), "r", None))
+        asks = [Ask(row(i), f"n{i}", None) for i in range(3)] + [Ask(row(2), "r", None)]
+        with pytest.raises(Conflict, match="request_id"):
+            await replica.predict_many(asks)
+
+
+async def test_dear_decisions_go_in_small_groups(store_url: str) -> None:
+    """Protects the others' turn: as many are decided at once as the last ones say fit into one."""
+    async with opened(store_url) as store:
+        replica = await replica_of(store, await make(store, **LABELLED))
+        asks = [Ask(row(i), None, None) for i in range(9)]
+        for cost_s, most in ((TURN_S / 4, 4), (2 * TURN_S, 1)):
+            sizes = groups_of(replica)
+            replica._decision_s = cost_s
+            await asyncio.gather(*map(replica.predict, asks))
+            assert (sizes[0], sum(sizes)) == (most, len(asks))
+            sizes = groups_of(replica)
+            replica._decision_s = cost_s
+            await replica.predict_many(asks)
+            assert (sizes[0], sum(sizes)) == (most, len(asks))
+
+
+def groups_of(replica: Replica) -> list[int]:
+    """Return a list that will hold how many asks each group had that is decided from now on."""
+    sizes, decide = list[int](), Replica._decide
+
+    async def counted(asked: Sequence[tuple[Fold, Ask]]) -> list[Decided | Exception]:
+        sizes.append(len(asked))
+        return await decide(replica, asked)
+
+    replica._decide = counted  # type: ignore[method-assign]
+    replica._decisions._commit = counted
+    return sizes
 
 
 async def test_forged_ids_are_refused(store_url: str) -> None:
