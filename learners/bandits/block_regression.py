@@ -7,7 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from learners.bandits.block_covariance import blocks_of, let_drift, look, narrow, unconnected
+from learners.bandits.block_covariance import (
+    blocks_of,
+    let_drift,
+    look,
+    narrow,
+    turned,
+    unconnected,
+)
 from learners.bandits.linear import (
     MAX_MATRIX_ENTRIES,
     check_at_least,
@@ -106,7 +113,7 @@ class BlockRegression:
         first[constant] = CONSTANT_VARIANCE * prior
         self._first = first.reshape(self.n_blocks, self.block)
         self._check_size(n_rows)
-        self._space = np.empty((self.n_blocks, self.block, self.block))
+        self._space = np.empty((self.block, self.n_blocks, self.block))
         self._take(
             np.zeros((n_rows, self.padded)),
             np.concatenate([self._new_covariance()] * n_rows),
@@ -184,7 +191,7 @@ class BlockRegression:
         """Return copies of all arrays."""
         return {
             "weights": self._weights.copy(),
-            "covariances": self._covariances.copy(),
+            "covariances": turned(self._covariances),
             "noises": self._noises.copy(),
             "counts": self._counts.copy(),
         }
@@ -196,9 +203,10 @@ class BlockRegression:
         check_at_least("noises", noises, LEAST_NOISE)
         check_at_least("counts", counts, 0.0)
         weights = state_array(state, "weights", self._weights.shape)
-        covariances = state_array(state, "covariances", self._covariances.shape)
+        blocks = (len(noises), self.n_blocks, self.block, self.block)
+        covariances = state_array(state, "covariances", blocks)
         check_covariances("covariances", covariances, self._first)
-        self._take(weights, covariances, noises, counts)
+        self._take(weights, turned(covariances), noises, counts)
 
     def _hear_noise(self, row: int, error: float) -> float:
         """Count an example of a row, and return the variance of its clicks."""

@@ -37,8 +37,8 @@ class Forward(RelevanceLearner):
     cross). Not for rounds of a few microseconds: it takes some ten times as long as RCNBF's.
 
     The forward model, [1]_, says P(click | x, k) = rho_0k + beta_k q_k(x), with
-    beta_k = 1 - rho_0k - rho_1k. The left side is regressed (`BlockRegression`) on z, which is x
-    scaled to length 1, a constant, and `RandomFeatures` of x; q is read from it when a label is
+    beta_k = 1 - rho_0k - rho_1k. The left side is regressed (`BlockRegression`) on z as `BentInputs`
+    makes it (x of length 1 and centred, a constant, waves); q is read from it when a label is
     chosen, so that new rates correct all that was ever learned::
 
         q_k = (w_k . z - rho_0k) / beta_k
@@ -49,9 +49,9 @@ class Forward(RelevanceLearner):
     was learned from, and a label that was shown less than its share is explored more, so that a
     new one is tried at once. It begins with the mean of the others' weights. Rates from estimates
     shrink towards their mean as far as their standard errors say that they need not differ. One
-    round moves a label's prediction at that instance towards the bit and never past it. An
-    instance with |x|^2 < 1e-12 before scaling counts as 0. Where labels are described by features
-    (items of a catalogue, say), similar ones learn from each other's clicks (`LabelFeatures`).
+    round moves a label's prediction at that instance towards the bit and never past it. Where
+    labels are described by features (items of a catalogue, say), similar ones learn from each
+    other's clicks (`LabelFeatures`).
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class Forward(RelevanceLearner):
             If a part of `outcome` is not what `Outcome` says.
         """
         self._check_outcome(outcome)
-        inputs = self._inputs(outcome.x[np.newaxis])[0]
+        inputs = self._inputs.take_in(outcome.x[np.newaxis], self._regression.rounds)[0]
         shared = () if self._shared is None else self._shared.shares(outcome.label, inputs)
         self._regression.fit(outcome.label, inputs, float(outcome.feedback), shared)
 
@@ -241,12 +241,19 @@ class Forward(RelevanceLearner):
     def state(self) -> State:
         """Return options, rates and what was learned, as named arrays and scalars; copies."""
         shared = {} if self._shared is None else self._shared.state()
-        return {**self._options(), **self._rates.state(), **self._regression.state(), **shared}
+        return {
+            **self._options(),
+            **self._inputs.state(),
+            **self._rates.state(),
+            **self._regression.state(),
+            **shared,
+        }
 
     @classmethod
     def from_state(cls, state: Mapping[str, StateValue]) -> Self:
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
         self = cls._from_options(state)
+        self._inputs.restore(state)
         self._rates.restore(state)
         self._regression.restore(state)
         if self._shared is not None:

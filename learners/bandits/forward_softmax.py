@@ -13,6 +13,7 @@ from learners.bandits.block_covariance import (
     let_drift,
     look,
     narrow,
+    turned,
     unconnected,
 )
 from learners.bandits.linear import (
@@ -49,8 +50,8 @@ class ForwardSoftmax(RelevanceLearner):
     are found on the way. Where several labels may be right, or none (a catalogue of items), or
     labels have features, use `Forward`. Not for rounds of a few microseconds.
 
-    A softmax behind the forward model, [1]_: with z as `BentInputs` makes it (x scaled to length
-    1, a constant, waves), and p over the labels that can be right, a click on label a has the
+    A softmax behind the forward model, [1]_: with z as `BentInputs` makes it (x of length 1 and
+    centred, a constant, waves), and p over the labels that can be right, a click on label a has the
     chance::
 
         m = rho_0a + beta_a p_a,       p = softmax(W z),       beta_a = 1 - rho_0a - rho_1a
@@ -160,7 +161,7 @@ class ForwardSoftmax(RelevanceLearner):
         first = np.full(self._padded, PRIOR_VARIANCE)
         first[self.n_features] = CONSTANT_VARIANCE
         self._first: FloatArray = first.reshape(n_blocks, block)
-        self._space = np.empty((n_blocks, block, block))
+        self._space = np.empty((block, n_blocks, block))
         weights = np.zeros((self.n_labels, self._padded))
         self._take(weights, unconnected(self._first), np.zeros(self.n_labels))
 
@@ -200,7 +201,8 @@ class ForwardSoftmax(RelevanceLearner):
             If a part of `outcome` is not what `Outcome` says.
         """
         self._check_outcome(outcome)
-        label, z = outcome.label, self._inputs(outcome.x[np.newaxis])[0]
+        label = outcome.label
+        z = self._inputs.take_in(outcome.x[np.newaxis], self._rounds)[0]
         rivals = self._active_codes
         if rivals is not None:
             # Of a retired label a late click may tell: it could be right when it was shown.
@@ -258,9 +260,10 @@ class ForwardSoftmax(RelevanceLearner):
         """Return options, rates and what was learned, as named arrays and scalars; copies."""
         return {
             **self._options(),
+            **self._inputs.state(),
             **self._rates.state(),
             "weights": self._weights.copy(),
-            "covariances": self._covariance.copy(),
+            "covariances": turned(self._covariance),
             "counts": self._counts.copy(),
         }
 
@@ -268,13 +271,15 @@ class ForwardSoftmax(RelevanceLearner):
     def from_state(cls, state: Mapping[str, StateValue]) -> Self:
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
         self = cls._from_options(state)
+        self._inputs.restore(state)
         self._rates.restore(state)
         weights = state_array(state, "weights", self._weights.shape)
-        covariance = state_array(state, "covariances", self._covariance.shape)
+        n_blocks, block = self._first.shape
+        covariance = state_array(state, "covariances", (n_blocks, block, block))
         counts = state_array(state, "counts", self._counts.shape)
         check_at_least("counts", counts, 0.0)
         check_covariances("covariances", covariance, self._first)
-        self._take(weights, covariance, counts)
+        self._take(weights, turned(covariance), counts)
         return self
 
     def _take(self, weights: FloatArray, covariance: FloatArray, counts: FloatArray) -> None:

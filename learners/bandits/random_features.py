@@ -59,10 +59,13 @@ class RandomFeatures:
         # Raw numbers only: numpy promises that they stay the same, and of nothing drawn from them.
         raw = np.random.PCG64(seed).random_raw(count * (2 * N_INPUTS + 1))
         inputs, weights, phases = np.split(raw, [count * N_INPUTS, 2 * count * N_INPUTS])
-        self._inputs = (inputs % np.uint64(n_features)).astype(np.intp).reshape(count, N_INPUTS)
+        chosen = (inputs % np.uint64(n_features)).astype(np.intp).reshape(count, N_INPUTS)
         unit = FREQUENCY / (2 * np.pi) * np.sqrt(n_features / N_INPUTS)
         spread = np.sqrt(12.0) * (_uniform(weights) - 0.5) * unit
-        self._weights: FloatArray = spread.reshape(count, N_INPUTS)
+        # A wave in each column: a sum over rows adds all waves at once, and takes a quarter of
+        # the time of sums of sixteen, wave by wave.
+        self._inputs = np.ascontiguousarray(chosen.T)
+        self._weights: FloatArray = np.ascontiguousarray(spread.reshape(count, N_INPUTS).T)
         self._phases = _uniform(phases)
         self._height = np.sqrt(1.5 / max(count, 1))
 
@@ -71,7 +74,8 @@ class RandomFeatures:
         # `take` lays its answer out row by row whatever n is, and so sums it in one order.
         products = xs.take(self._inputs, axis=1, mode="clip")
         products *= self._weights
-        turns = np.add.reduce(products, 2) + self._phases
+        turns = np.add.reduce(products, 1)
+        turns += self._phases
         waves: FloatArray = np.abs(turns - np.rint(turns))
         waves *= 4.0
         waves -= 1.0

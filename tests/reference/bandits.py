@@ -175,6 +175,27 @@ def wave_features(x: FloatArray, count: int, seed: int) -> list[float]:
     return features
 
 
+class SlowBentInputs:
+    """An instance of length 1 less the mean of those learned from, of length 1 again, and waves."""
+
+    def __init__(self, n_waves: int, seed: int) -> None:
+        self.n_waves, self.seed = n_waves, seed
+        self.units: list[FloatArray] = []
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Return the instance, the constant, and the waves."""
+        rest = self._unit(x) - sum(self.units) / (len(self.units) + 1)
+        unit = self._unit(rest)
+        return np.array([*unit, 1.0, *wave_features(unit, self.n_waves, self.seed)])
+
+    def learn(self, x: FloatArray) -> None:
+        """Remember an instance."""
+        self.units.append(self._unit(x))
+
+    def _unit(self, x: FloatArray) -> FloatArray:
+        return np.asarray(x / math.sqrt(dot(x.tolist(), x.tolist())))
+
+
 class SlowForward:
     """Regression of the raw click, each block's covariance inverted and solved for anew."""
 
@@ -188,7 +209,7 @@ class SlowForward:
         described: Sequence[Sequence[float]] = (),
     ) -> None:
         width = n_features + 1 + n_waves
-        self.n_waves, self.seed = n_waves, seed
+        self.inputs = SlowBentInputs(n_waves, seed)
         n_shared = len(described[0]) if described else 0
         lengths = [math.sqrt(dot(f, f)) or 1.0 for f in described]
         self.described = [
@@ -206,11 +227,6 @@ class SlowForward:
         self.weights = np.zeros((n_labels + n_shared, width))
         self.noises, self.counts = [0.25] * n_labels, [0] * n_labels
         self.rho_0, self.rho_1 = np.zeros(n_labels), np.zeros(n_labels)
-
-    def inputs(self, x: FloatArray) -> FloatArray:
-        """Return x scaled to length 1, the constant, and the waves."""
-        unit = x / math.sqrt(dot(x.tolist(), x.tolist()))
-        return np.array([*unit, 1.0, *wave_features(unit, self.n_waves, self.seed)])
 
     def relevance(self, x: FloatArray) -> list[float]:
         """Return (w_k . z + sum_j f_kj s_j . z - rho_0k) / beta_k."""
@@ -240,6 +256,7 @@ class SlowForward:
     def update(self, x: FloatArray, label: int, feedback: int) -> None:
         """Learn from one round."""
         z, rows = self.inputs(x), self.rows(label)
+        self.inputs.learn(x)
         error = feedback - sum(share * float(self.weights[row] @ z) for row, share in rows)
         self.counts[label] += 1
         memory = min(self.counts[label] + 20, 500)
@@ -271,7 +288,7 @@ class SlowForwardSoftmax:
         self, n_features: int, n_labels: int, block: int, n_waves: int, seed: int, drift: float
     ) -> None:
         width = n_features + 1 + n_waves
-        self.n_waves, self.seed, self.drift = n_waves, seed, drift
+        self.inputs, self.drift = SlowBentInputs(n_waves, seed), drift
         variances = np.full(width, 10.0)
         variances[n_features] = 0.03
         self.first = variances
@@ -281,11 +298,6 @@ class SlowForwardSoftmax:
         self.common, self.doubt = np.array([0.2, 0.2]), np.diag([0.04, 0.0025])
         self.own = np.zeros((n_labels, 2))
         self.own_doubts = [np.diag([0.0225, 0.0009]) for _ in range(n_labels)]
-
-    def inputs(self, x: FloatArray) -> FloatArray:
-        """Return x scaled to length 1, the constant, and the waves."""
-        unit = x / math.sqrt(dot(x.tolist(), x.tolist()))
-        return np.array([*unit, 1.0, *wave_features(unit, self.n_waves, self.seed)])
 
     def chances(self, x: FloatArray) -> FloatArray:
         """Return the softmax of the scores, with (1 + s / 1024)^1024 for exp(s)."""
@@ -301,6 +313,7 @@ class SlowForwardSoftmax:
     def update(self, x: FloatArray, label: int, feedback: int) -> None:
         """Learn from one round."""
         z, p = self.inputs(x), self.chances(x)
+        self.inputs.learn(x)
         rho_0, rho_1 = self.rates(label)
         beta, right = 1 - rho_0 - rho_1, p[label]
         clicked = rho_0 + beta * right

@@ -81,7 +81,7 @@ def test_one_round_is_bounded(seed: int, bit: int) -> None:
     before = learner.relevance(x)
     learner.update(Outcome(x, 1, 0, 1e-9, bit))
     after = learner.relevance(x)
-    assert after[0] == before[0]
+    assert after[0] == pytest.approx(before[0], rel=1e-9, abs=1e-9)
     assert abs(bit - after[1]) < abs(bit - before[1]) or before[1] == bit
     assert (bit - after[1]) * (bit - before[1]) >= 0
 

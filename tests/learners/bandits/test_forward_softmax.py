@@ -98,8 +98,7 @@ def test_is_not_misled_by_the_noise_of_each_label() -> None:
     assert error < known + 0.03
     assert misled > 1.5 * error
     found_0, found_1 = alone.label_rates
-    assert np.argsort(found_0).tolist() == [0, 1, 2]
-    assert found_0[2] - found_0[0] > 0.25
+    assert found_0[2] - found_0[:2].max() > 0.25
     np.testing.assert_allclose(found_1, 0.1, atol=0.05)
     assert (alone.rho_0, alone.rho_1) == pytest.approx((found_0.mean(), found_1.mean()))
 
