@@ -32,7 +32,8 @@ from learners.bandits.perceptron import Perceptron
 from learners.bandits.rcine import RCINE
 from learners.bandits.rcnbf import RCNBF
 from learners.bandits.soba import SOBA
-from learners.base import Distribution, Learner, Outcome, State, draw, draw_each
+from learners.base import Distribution, Learner, Outcome, State
+from learners.drawing import draw, draw_each
 from learners.errors import (
     InputError,
     LearnersError,

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from learners.base import Distribution, FloatArray, Learner, Outcome, State, draw
+from learners.base import Distribution, FloatArray, Learner, Outcome, State
+from learners.drawing import draw
 from learners.errors import InputError, LearnersError, StateError
 
 #: Features and labels of the learners that are checked, and rounds that they live through.

@@ -12,11 +12,9 @@ the same log would hold different weights.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from inspect import Parameter, signature
-from itertools import accumulate
 from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -30,11 +28,6 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 StateValue: TypeAlias = NDArray[np.generic] | int | float | bool | str
 State: TypeAlias = dict[str, StateValue]
 
-#: Up to here the draw sums in a Python list, beyond it in numpy; the sums are the same, bit for
-#: bit, and this is where the two took equally long.
-_SMALL_K = 32
-#: As many probabilities, of all distributions together, are drawn from faster one by one.
-_FEW_PROBABILITIES = 200
 #: Largest size of a number in a state. One round moves none by more than some 1e32, and no log
 #: has 1e16 rounds; what is larger was not learned, and would soon become infinite.
 MAX_STATE = 1e100
@@ -77,85 +70,6 @@ class Outcome(NamedTuple):
     greedy: int
     propensity: float
     feedback: int
-
-
-def draw(distribution: Distribution, uniform: float) -> int:
-    """Draw a label by inverse CDF from one uniform number.
-
-    Parameters
-    ----------
-    distribution
-        What `Learner.distribution` returned.
-    uniform
-        A number in [0, 1).
-
-    Returns
-    -------
-    int
-        The label's code. A label of probability 0 is never drawn.
-
-    Raises
-    ------
-    InputError
-        If `uniform` is outside [0, 1).
-
-    Examples
-    --------
-    >>> draw(Distribution(np.array([0.25, 0.0, 0.75]), 2), 0.25)
-    2
-    """
-    if not 0.0 <= uniform < 1.0:
-        raise InputError(expected("uniform", "a number in [0, 1)", uniform))
-    probabilities = distribution.probabilities
-    n_labels = len(probabilities)
-    if n_labels <= _SMALL_K:
-        label = bisect_right(list(accumulate(probabilities.tolist())), uniform)
-    else:
-        label = int(np.add.accumulate(probabilities).searchsorted(uniform, "right"))
-    if label < n_labels:
-        return label
-    # Rounding left the last sum below `uniform`: the last label that can be drawn has it.
-    return int(np.flatnonzero(probabilities)[-1])
-
-
-def draw_each(distributions: Sequence[Distribution], uniforms: Sequence[float]) -> list[int]:
-    """Draw a label from each of some distributions over the same labels, at once.
-
-    Parameters
-    ----------
-    distributions
-        What `Learner.distributions` returned.
-    uniforms
-        As many numbers in [0, 1).
-
-    Returns
-    -------
-    list of int
-        What `draw` returns for each pair.
-
-    Raises
-    ------
-    InputError
-        If a number is outside [0, 1).
-
-    Examples
-    --------
-    >>> some = [Distribution(np.array([0.25, 0.0, 0.75]), 2)] * 2
-    >>> draw_each(some, [0.1, 0.25])
-    [0, 2]
-    """
-    if not distributions or len(distributions) * len(distributions[0][0]) <= _FEW_PROBABILITIES:
-        return [draw(each, uniform) for each, uniform in zip(distributions, uniforms, strict=True)]
-    numbers = np.array(uniforms)
-    if not ((numbers >= 0.0) & (numbers < 1.0)).all():
-        raise InputError(expected("uniforms", "numbers in [0, 1)", uniforms))
-    sums = np.add.accumulate(np.array([each.probabilities for each in distributions]), 1)
-    labels = (sums <= numbers[:, np.newaxis]).sum(1)
-    # Where rounding left the last sum below the number, `draw` knows what to do.
-    return [
-        label if label < sums.shape[1] else draw(each, uniform)
-        for label, each, uniform in zip(labels.tolist(), distributions, uniforms, strict=True)
-    ]
 
 
 class Learner(ABC):

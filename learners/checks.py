@@ -32,7 +32,8 @@ from learners.assertions import (
     state_digest,
     teach,
 )
-from learners.base import Learner, Outcome, State, draw
+from learners.base import Learner, Outcome, State
+from learners.drawing import draw
 from learners.errors import UnsupportedError
 
 #: Makes a fresh learner from (n_features, n_labels).

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from river import base
 
-from learners.base import FloatArray, Learner, Outcome, draw
+from learners.base import FloatArray, Learner, Outcome
+from learners.drawing import draw
 from learners.errors import InputError, ParameterError, expected
 from learners.noise.corruption import flip_bit
 from learners.noise.rates import NoiseRates

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.base import Outcome, draw
+from learners.base import Outcome
+from learners.drawing import draw
 from learners.errors import InputError, ParameterError, StateError
 from learners.neighbors.bandit import NeighborBandit
 from learners.noise.corruption import flip_bit
