@@ -16,7 +16,7 @@ from service.estimates import OUTCOMES, Estimates
 from service.events import Kind, Rates, unpack_body
 from service.store import Store
 from service.wire import Estimate
-from tests.service.stores import make, opened
+from tests.service.stores import make, opened, raw_client
 
 RCINE = {"learner": {"kind": "rcine"}}
 RECORD = msgspec.json.encode(Rates(0.1, 0.2))
@@ -118,16 +118,14 @@ async def test_a_trusted_result_is_one_event_and_an_untrusted_one_none(made: Mad
     assert await made.estimates.status() == (False, None)
 
 
-async def test_a_claim_that_ran_out_is_taken_over_and_its_late_result_refused(
-    made: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_claim_that_ran_out_is_taken_over_and_its_late_result_refused(made: Made) -> None:
     """Protects from a second event by a trainer that was only paused."""
-    monkeypatch.setattr(module, "LEASE_MS", 30)
     await made.estimates.ask()
     first = await made.estimates.claim(0)
     assert first is not None
     assert await made.estimates.claim(0) is None
-    await asyncio.sleep(0.06)
+    # As if its time had passed.
+    await raw_client(made.store).hset(made.address.part("estimate"), "lease", 1)
     second = await made.estimates.claim(0)
     assert second is not None
     assert (second.number, second.tries) == (1, 2)
@@ -137,16 +135,15 @@ async def test_a_claim_that_ran_out_is_taken_over_and_its_late_result_refused(
     assert await made.rates_events() == 1
 
 
-async def test_a_renewed_claim_lasts_and_tells_its_progress(
-    made: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_renewed_claim_lasts_and_tells_its_progress(made: Made) -> None:
     """Protects a long training from being begun again meanwhile."""
-    monkeypatch.setattr(module, "LEASE_MS", 200)
+    client, key = raw_client(made.store), made.address.part("estimate")
     await made.estimates.ask()
     claim = await made.estimates.claim(0)
     assert claim is not None
     for step in range(4):
-        await asyncio.sleep(0.1)
+        # As if its time had passed, just before it is renewed.
+        await client.hset(key, "lease", 1)
         assert await made.estimates.renew(claim.token, step / 4)
         assert await made.estimates.claim(0) is None
     _, running = await made.estimates.status()

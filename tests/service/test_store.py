@@ -32,8 +32,9 @@ from tests.service.stores import (
     whole_log,
 )
 
-#: The shortest window that a spec may have.
-BRIEF_S = 0.1
+#: A window that is still open when a slow machine has done what belongs into it, and a moment after.
+BRIEF_S = 0.25
+OVER_S = BRIEF_S + 0.02
 
 
 # -- decide and admit -------------------------------------------------------------------------
@@ -132,7 +133,7 @@ async def test_a_repeated_request_gets_its_decision(store_url: str) -> None:
         assert unpack_decision(pending).issued_ms == issued
         assert (await admit(store, address, 1, issued, 1))[0] == "applied"
         assert await ask_again(1) == pending[:HEAD_BYTES]
-        await asyncio.sleep(2 * BRIEF_S)
+        await asyncio.sleep(OVER_S)
         assert await store.expire_due(address) == 1
         assert await ask_again(2) == pending[:HEAD_BYTES]
         assert (await counters(store, address))["decisions"] == 2
@@ -190,7 +191,7 @@ async def test_a_closed_window_expires_once(store_url: str) -> None:
         count = EXPIRE_BATCH + 20
         issued = (await decide(store, address, *range(1, count + 1)))[0]
         assert await store.expire_due(address) == 0
-        await asyncio.sleep(2 * BRIEF_S)
+        await asyncio.sleep(OVER_S)
         ended = await asyncio.gather(*(store.expire_due(address) for _ in range(3)))
         assert sorted(ended) == [0, 20, EXPIRE_BATCH]
         assert await admit(store, address, 1, issued, 1) == ("late", None, None)
@@ -205,7 +206,7 @@ async def test_late_feedback_expires_the_decision(store_url: str) -> None:
     async with opened(store_url) as store:
         address = await make(store, window_s=BRIEF_S)
         (issued,) = await decide(store, address, 1)
-        await asyncio.sleep(2 * BRIEF_S)
+        await asyncio.sleep(OVER_S)
         assert await admit(store, address, 1, issued, 1) == ("late", None, None)
         assert await admit(store, address, 1, issued, 1) == ("late", None, None)
         assert await store.expire_due(address) == 0
@@ -268,7 +269,7 @@ async def test_the_scripts_write_what_python_reads(store_url: str) -> None:
         address = await make(store, window_s=BRIEF_S)
         issued = (await decide(store, address, 1, 2))[0]
         await admit(store, address, 1, issued, 1)
-        await asyncio.sleep(2 * BRIEF_S)
+        await asyncio.sleep(OVER_S)
         await store.expire_due(address)
         await learn(store, address, 3, 1)
         change = b'{"add":["new"],"retire":[]}'
