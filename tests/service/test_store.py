@@ -32,7 +32,7 @@ from tests.service.stores import (
     whole_log,
 )
 
-#: A window that is still open when a slow machine has done what belongs into it, and a moment after.
+#: A window that is still open when a slow machine has done what belongs into it; and a bit longer.
 BRIEF_S = 0.25
 OVER_S = BRIEF_S + 0.02
 
