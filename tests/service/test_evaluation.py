@@ -1,5 +1,6 @@
 """What policies are worth, told over HTTP: the library's numbers, of rounds not learned from."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -189,8 +190,9 @@ async def test_silence_is_evaluated_as_it_is_learned(client: httpx.AsyncClient) 
         path = await create(client, on_expiry=on_expiry, window_s=0.1)
         for number in range(3):
             await client.post(f"{path}/predict", json={"x": [1, 2, number]})
-        while (await client.get(path)).json()["counters"]["expired"] < 3:
-            pass
+        async with asyncio.timeout(30):
+            while (await client.get(path)).json()["counters"]["expired"] < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
         assert (await evaluated(client, path))["rounds"] == rounds
 
 

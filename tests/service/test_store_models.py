@@ -30,9 +30,6 @@ from tests.service.stores import (
     whole_log,
 )
 
-#: The shortest window that a spec may have.
-BRIEF_S = 0.1
-
 
 # -- reading ----------------------------------------------------------------------------------
 async def test_reads_in_bounded_parts(store_url: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import resource
 import signal
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -274,9 +273,12 @@ def test_frozen_worker(store: StoreServer, client: Any) -> None:
         sleeper.kill(signal.SIGSTOP)
         rounds.worker = awake
         log = f"mc:{{default/{rounds.name}}}:log"
-        while client.xrange(log, count=1)[0][0] == b"1-0":
+
+        def trimmed() -> bool:
             rounds.play(5)
-            time.sleep(0.2)
+            return bool(client.xrange(log, count=1)[0][0] != b"1-0")
+
+        wait_until(trimmed, "trimming")
         sleeper.kill(signal.SIGCONT)
         rounds.worker = sleeper
         rounds.play(3)

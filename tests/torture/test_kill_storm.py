@@ -146,8 +146,7 @@ def wrong_propensity(client: Any, rounds: Rounds) -> None:
 
 def wrong_snapshot(client: Any, rounds: Rounds) -> None:
     """Store a snapshot with one bit changed."""
-    while read_snapshot(client, rounds.name, "snap") is None:
-        pass
+    wait_until(lambda: read_snapshot(client, rounds.name, "snap"), "a snapshot")
     names = client.hget(part(rounds, "snap"), "parts")
     changed = bytearray(client.hget(part(rounds, "parts"), names[-32:]))
     changed[-1] ^= 1
