@@ -91,3 +91,4 @@ def test_a_learner_without_errors_can_be_drawn(
     for _ in range(n_rounds):
         perfect.record(wrong=False, wrong_greedy=False)
     plot({"all": {"perfect": perfect}}, tmp_path / "x.png", title="Test", scale=scale)
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
