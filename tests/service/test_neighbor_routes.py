@@ -174,14 +174,15 @@ async def test_an_attack_on_hubs_is_seen_in_every_place(
             assert (await client.get(f"{path}/hubs")).json()["alarm"]["raised"] is raised
             metrics = (await client.get("/metrics")).text
             assert f'misclick_hub_alarm{{model="{name}"}} {float(raised)}' in metrics
-            # Another worker finds the same, and says it once.
+            # Another worker finds the same, and says it once; what the first one says, and when,
+            # is not looked at.
             await replica.catch_up()
-            for _ in range(2):
+            for lines in (1, 0):
+                caplog.clear()
                 await host._tell_alarms()
+                told = [(line.name, line.__dict__["hub_alarm"]) for line in caplog.records]
+                assert told == [("misclick.alarms", raised)] * lines
     await store.close()
-    lines = [line for line in caplog.records if line.name == "misclick.alarms"]
-    told = [line.__dict__["hub_alarm"] for line in lines if line.__dict__["model"] == replica.key]
-    assert told == [True, False] or told == [True, True, False, False]
 
 
 def _two_labels(size: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
