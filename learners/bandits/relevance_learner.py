@@ -172,7 +172,7 @@ class RelevanceLearner(Learner):
         n_rows = max(1, _ENTRIES_AT_ONCE // (self.n_labels * self._padded))
         for start in range(0, len(xs), n_rows):
             relevances = self._relevances(self._inputs(xs[start : start + n_rows]))
-            found += [self._explorer.choose(row, codes, gains) for row in relevances]
+            found += self._explorer.choose_each(relevances, codes, gains)
         return found
 
     @abstractmethod

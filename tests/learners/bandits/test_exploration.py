@@ -1,6 +1,8 @@
-"""Inverse gap weighting."""
+"""Inverse gap weighting, and the choice by it."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from learners.bandits.exploration import inverse_gap_weighting
+from learners.bandits.exploration import GapExploration, inverse_gap_weighting
 from learners.base import FloatArray
 
 
@@ -47,3 +49,32 @@ def test_each_label_may_have_its_gain(both: FloatArray) -> None:
     assert probabilities.sum() == pytest.approx(1)
     for label in set(range(5)) - {int(rewards.argmax())}:
         assert probabilities[label] == inverse_gap_weighting(rewards, float(gains[label]))[label]
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.1])
+@pytest.mark.parametrize("exploration", ["gaps", "greedy"])
+@pytest.mark.parametrize("codes", [None, [7], [0, 3, 4, 11], list(range(1, 40))])
+@given(
+    st.sampled_from([0, 1, 2, 3, 17]).flatmap(
+        # Few values, so that some tie.
+        lambda n: hnp.arrays(np.float64, (n, 40), elements=st.sampled_from([0.0, 1.0, 0.3, 0.7]))
+    ),
+    st.sampled_from(["C", "F"]),
+)
+def test_rows_at_once_as_one_by_one(
+    exploration: str,
+    gamma: float,
+    codes: list[int] | None,
+    relevances: FloatArray,
+    order: Literal["C", "F"],
+) -> None:
+    """Whoever decides beside it, and however the rows lie in memory: the same to the last bit."""
+    explorer = GapExploration(exploration, 20.0, gamma)
+    chosen = None if codes is None else np.array(codes)
+    gains = np.sqrt(np.arange(1.0, 41.0)) if codes is None else np.sqrt(np.array(codes) + 1.0)
+    several = explorer.choose_each(np.array(relevances, order=order), chosen, gains)
+    assert len(several) == len(relevances)
+    for row, got in zip(relevances, several, strict=True):
+        alone = explorer.choose(row, chosen, gains)
+        assert got.probabilities.tobytes() == alone.probabilities.tobytes()
+        assert (got.greedy, type(got.greedy)) == (alone.greedy, int)
