@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 NOISES = ((0.15, 0.15), (0.2, 0.4))
 #: Share of exploration. A tenth lets both learners settle within the demo.
 GAMMA = 0.1
-#: Long enough for the gap to open; one to two minutes on two cores.
-ROUNDS = 80_000
+#: Long enough for the gap to open; half a minute to two on two cores, as busy as they are.
+ROUNDS = 40_000
 #: Rounds decided by one call: a call costs the client as much as some twenty decisions.
 BATCH = 100
 WINDOW = 2000
