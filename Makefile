@@ -16,8 +16,9 @@ demo: $(INSTALLED) ## install, serve, replay a noisy click stream over HTTP, sho
 serve: $(INSTALLED) ## run the service on its embedded store until Ctrl-C
 	@$(BIN)/misclick serve
 
+# In two processes, each with stores and services of its own; a file's tests stay together.
 test: $(INSTALLED) ## every test
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(INSTALLED) ## style, types, and which module may import which
 	@$(BIN)/ruff check
