@@ -16,7 +16,7 @@ from learners.noise.rates import NoiseRates
 #: label from it. Of those tried on four data sets and four kinds of noise: false clicks show in
 #: every round and may differ much, missed ones show only where a label is known to be right; with
 #: more doubt about these, labels that are often clicked by mistake were taken for right ones.
-COMMON_DEVIATIONS = (0.2, 0.05)
+COMMON_DEVIATIONS = (0.2, 0.03)
 LABEL_DEVIATIONS = (0.15, 0.03)
 #: Largest rate, and largest sum of both, that is used: beyond it a click would tell less than a
 #: tenth of what it tells without noise, and the learner would stop learning for ever.

@@ -295,7 +295,7 @@ class SlowForwardSoftmax:
         self.parts = [list(range(width))[i : i + block] for i in range(0, width, block)]
         self.covariance = np.diag(variances)
         self.weights = np.zeros((n_labels, width))
-        self.common, self.doubt = np.array([0.2, 0.2]), np.diag([0.04, 0.0025])
+        self.common, self.doubt = np.array([0.2, 0.2]), np.diag([0.04, 0.0009])
         self.own = np.zeros((n_labels, 2))
         self.own_doubts = [np.diag([0.0225, 0.0009]) for _ in range(n_labels)]
 
