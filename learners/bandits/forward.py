@@ -37,9 +37,9 @@ class Forward(RelevanceLearner):
     cross). Not for rounds of a few microseconds: it takes some ten times as long as RCNBF's.
 
     The forward model, [1]_, says P(click | x, k) = rho_0k + beta_k q_k(x), with
-    beta_k = 1 - rho_0k - rho_1k. The left side is regressed (`BlockRegression`) on z as `BentInputs`
-    makes it (x of length 1 and centred, a constant, waves); q is read from it when a label is
-    chosen, so that new rates correct all that was ever learned::
+    beta_k = 1 - rho_0k - rho_1k. The left side is regressed (`BlockRegression`) on z, as
+    `BentInputs` makes it (x of length 1 and centred, a constant, waves); q is read from it when a
+    label is chosen, so that new rates correct all that was ever learned::
 
         q_k = (w_k . z - rho_0k) / beta_k
         p_k = 1 / (m + gain_k (max q - q_k)) for each of m labels but the best, which has the rest
