@@ -17,7 +17,7 @@ from learners.neighbors.search import Found, queries_per_pass
 from learners.neighbors.window import Window, check_rows
 from learners.validation import FloatArray
 
-_NOBODY: Slots = np.zeros(0, dtype=np.int32)
+_NOBODY: Slots = np.zeros(0, dtype=np.intp)
 #: Arrivals and departures make the length of a list a random walk, whose spread goes with the
 #: square root of the length. With a surplus of this many roots of k about one insert in a
 #: hundred finds a list that ran dry; longer lists cost more to keep than that saves.
@@ -127,9 +127,8 @@ class NeighborGraph:
 
     def reverse(self, slot: int, k: int | None = None, pool: int = 0) -> Slots:
         """Return the slots that have `slot` among their first k neighbours, ascending."""
-        every = np.arange(self.window.extent, dtype=np.int32)
-        held = (self.neighbors(every, k, pool) == slot).any(axis=1)
-        return np.flatnonzero(held).astype(np.int32)
+        every = np.arange(self.window.extent)
+        return np.flatnonzero((self.neighbors(every, k, pool) == slot).any(axis=1))
 
     # -- changing -------------------------------------------------------------------------
     def insert(self, rows: Rows, labels: NDArray[np.integer], time_s: float = 0.0) -> Slots:

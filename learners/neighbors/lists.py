@@ -30,11 +30,11 @@ class Revision(NamedTuple):
     owners: Slots
     #: Which of them change within the first k.
     in_front: NDArray[np.bool_]
-    #: Their lists without the members that go, and with the new ones in further columns;
-    #: not sorted yet.
+    #: Their lists without the members that go, and with the new ones from the place of the bound
+    #: on; not sorted yet.
     slots: Slots
     keys: FloatArray
-    #: Up to where their lists are complete now.
+    #: Up to where their lists were complete.
     bounds: FloatArray
 
 
@@ -56,12 +56,12 @@ class NeighborLists:
         self._need = need
         self.width = width
         size = window.capacity
-        #: Slots (capacity, width), nearest first; `window.capacity` in an unused place.
-        self.slots: Slots = np.full((size, width), size, dtype=np.int32)
-        #: Keys (capacity, width), ascending; infinite in an unused place.
-        self.keys: FloatArray = np.full((size, width), np.inf)
-        # A list holds exactly the members before its bound.
-        self._bounds: FloatArray = np.full(size, -np.inf)
+        #: Slots (capacity, width + 1), nearest first; `window.capacity` in an unused place. The
+        #: last place says nothing.
+        self.slots: Slots = np.full((size, width + 1), size, dtype=np.int32)
+        #: Keys (capacity, width + 1), ascending; infinite in an unused place. The last one is the
+        #: list's bound, and no member's: the list holds exactly the members before it.
+        self.keys: FloatArray = np.full((size, width + 1), np.inf)
         # The bounds rounded up; a dead owner takes nobody.
         self._bounds_up: Rows = np.full(size, -np.inf, dtype=np.float32)
         # What is added to a proposal to keep slots that are not in the pool from being found.
@@ -94,45 +94,43 @@ class NeighborLists:
         touched = entered[0] if len(entered) == 1 else entered.any(axis=0)
         touched = touched | held
         touched[gone] = False
-        owners = touched.nonzero()[0].astype(np.int32)
+        owners = touched.nonzero()[0]
         slots, keys = self.slots.take(owners, axis=0), self.keys.take(owners, axis=0)
+        bounds = keys[:, -1].copy()
         dead = self._among(slots, left)
         slots[dead] = self._window.capacity
         keys[dead] = np.inf
-        bounds = self._bounds.take(owners)
-        new_keys = self._new_keys(owners, entered, rows, bounds)
-        new_keys, new_slots = _few_columns(new_keys, members)
         in_front = np.logical_or.reduce(dead[:, : self._need], axis=1)
-        if new_keys.shape[1]:
+        keys[:, -1] = np.inf
+        if len(rows):
+            new_keys = self._new_keys(owners, entered, rows, bounds)
+            new_keys, new_slots = _few_columns(new_keys, members)
             in_front |= new_keys[:, 0] < keys[:, self._need - 1]
-        return Revision(
-            owners,
-            in_front,
-            np.concatenate((slots, new_slots), axis=1),
-            np.concatenate((keys, new_keys), axis=1),
-            bounds,
-        )
+            keys[:, -1], slots[:, -1] = new_keys[:, 0], new_slots[:, 0]
+            if len(rows) > 1:
+                keys = np.concatenate((keys, new_keys[:, 1:]), axis=1)
+                slots = np.concatenate((slots, new_slots[:, 1:]), axis=1, dtype=np.int32)
+        return Revision(owners, in_front, slots, keys, bounds)
 
     def revise(self, revision: Revision, new: Slots, found: Found) -> Slots:
         """Do what was planned, and give new owners what `near` found for them.
 
         Returns whose lists ran too short, to be searched anew.
         """
-        bounds, width = revision.bounds, self.width
+        end = self.width + 1
         # A stable sort leaves equal keys as they stand: the new members are the youngest.
         order = revision.keys.argsort(axis=1, kind="stable")
         order += np.arange(0, order.size, order.shape[1])[:, np.newaxis]
         keys, slots = revision.keys.take(order), revision.slots.take(order)
-        if keys.shape[1] > width:
-            bounds = np.minimum(bounds, keys[:, width])
+        bounds = np.minimum(revision.bounds, keys[:, self.width], out=keys[:, self.width])
         # All in one: what is written lies far apart, and each visit costs more than its bytes.
         self._store(
             np.concatenate((revision.owners, new)),
-            np.concatenate((slots[:, :width], found.slots[:, :width])),
-            np.concatenate((keys[:, :width], found.keys[:, :width])),
-            np.concatenate((bounds, found.keys[:, width])),
+            np.concatenate((slots[:, :end], found.slots)),
+            np.concatenate((keys[:, :end], found.keys)),
         )
-        short: Slots = revision.owners[(keys[:, self._need - 1] == np.inf) & (bounds < np.inf)]
+        # No member's key is beyond the bound, but that of an unused place is.
+        short: Slots = revision.owners[keys[:, self._need - 1] > bounds]
         return short
 
     def discard(self, gone: Slots) -> None:
@@ -167,7 +165,7 @@ class NeighborLists:
             for start in range(0, len(owners), step):
                 some = slice(start, start + step)
                 near = self.near(owners[some], rows[some], *window.propose(rows[some]))
-                self._store(owners[some], *near, near.keys[:, self.width])
+                self._store(owners[some], *near)
             return
         for start in range(0, len(firsts), step):
             stop = start + step
@@ -175,7 +173,7 @@ class NeighborLists:
             mine = np.flatnonzero((group >= start) & (group < stop))
             lines = group[mine] - start
             near = self.near(owners[mine], queries, *window.propose(queries), lines)
-            self._store(owners[mine], *near, near.keys[:, self.width])
+            self._store(owners[mine], *near)
 
     def near(
         self,
@@ -185,7 +183,7 @@ class NeighborLists:
         margins: FloatArray,
         lines: NDArray[np.intp] | None = None,
     ) -> Found:
-        """Return the members nearest to `owners`, one more than a list holds.
+        """Return the members nearest to `owners`, one more than a list holds: its key is the bound.
 
         They are found out of proposals for the owners' rows; `low` is overwritten. Each owner has
         a query of its own, or `lines` says whose is whose.
@@ -200,13 +198,12 @@ class NeighborLists:
         return found
 
     # -- inside ---------------------------------------------------------------------------
-    def _store(self, owners: Slots, slots: Slots, keys: FloatArray, bounds: FloatArray) -> None:
-        """Put sorted lists, of at least `width` places, into the pool."""
-        self.slots[owners] = slots = slots[:, : self.width]
-        self.keys[owners] = keys[:, : self.width]
-        self._bounds[owners] = bounds
-        self._bounds_up[owners] = np.nextafter(bounds.astype(np.float32), _INFINITY)
-        self._oldest[owners] = self._oldest_of(slots)
+    def _store(self, owners: Slots, slots: Slots, keys: FloatArray) -> None:
+        """Put sorted lists with their bounds, as `slots` and `keys` hold them, into the pool."""
+        self.slots[owners] = slots
+        self.keys[owners] = keys
+        self._bounds_up[owners] = np.nextafter(keys[:, -1].astype(np.float32), _INFINITY)
+        self._oldest[owners] = self._oldest_of(slots[:, :-1])
 
     def _oldest_of(self, slots: Slots) -> Seqs:
         """Return the seq of the oldest in each list, or less.
@@ -247,9 +244,9 @@ class NeighborLists:
 def _few_columns(keys: FloatArray, members: Slots) -> tuple[FloatArray, Slots]:
     """Drop the columns that no line needs: the new keys of each, nearest first, ties by age."""
     if len(members) == 1:
-        return keys, members.repeat(len(keys))[:, np.newaxis]
+        return keys, members[np.newaxis]
     order = np.argsort(keys, axis=1, kind="stable")
-    most = int((keys < np.inf).sum(axis=1).max()) if keys.size else 0
+    most = int((keys < np.inf).sum(axis=1).max(initial=1))
     order = order[:, :most]
     return np.take_along_axis(keys, order, axis=1), members[order]
 

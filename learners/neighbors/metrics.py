@@ -19,7 +19,8 @@ from learners.errors import ParameterError, expected
 from learners.validation import FloatArray
 
 Rows: TypeAlias = NDArray[np.float32]
-Slots: TypeAlias = NDArray[np.int32]
+#: As int32 in lists, which are many; as intp where they are made to index, which is quicker so.
+Slots: TypeAlias = NDArray[np.signedinteger]
 
 #: Unit roundoff of float32.
 _UNIT = 2.0**-24

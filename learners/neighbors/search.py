@@ -91,10 +91,10 @@ def find_many(window: Window, rows: Rows, count: int, *, ties: bool = False) -> 
 def _dead(window: Window) -> Slots:
     """Return the slots that were used and are not alive."""
     if len(window) == window.extent:
-        return np.zeros(0, dtype=np.int32)
+        return np.zeros(0, dtype=np.intp)
     alive = np.zeros(window.extent, dtype=np.bool_)
     alive[window.live()] = True
-    return np.flatnonzero(~alive).astype(np.int32)
+    return np.flatnonzero(~alive)
 
 
 def _bounds_of_smallest(low: Rows, count: int) -> Rows:
@@ -152,7 +152,7 @@ def nearest(
     chosen = (low <= up(reach) if reach < np.inf else low < np.inf).nonzero()[0]
     # Oldest first, so that a stable sort by key leaves ties by age.
     turn = chosen.searchsorted(window.first % window.capacity)
-    slots = np.concatenate((chosen[turn:], chosen[:turn])).astype(np.int32)
+    slots = np.concatenate((chosen[turn:], chosen[:turn]), dtype=np.int32, casting="same_kind")
     keys = window.keys(slots, query)
     order = keys.argsort(kind="stable")
     if not ties or len(order) <= count:

@@ -255,8 +255,10 @@ class Window:
     def slots_between(self, start: int, stop: int) -> Slots:
         """Return the slots of the seqs [start, stop), whether alive or not."""
         if stop - start == 1:
-            return np.array([start % self.capacity], dtype=np.int32)
-        return (np.arange(start, stop, dtype=np.int64) % self.capacity).astype(np.int32)
+            return np.array([start % self.capacity], dtype=np.intp)
+        slots: Slots = np.arange(start, stop, dtype=np.intp)
+        slots %= self.capacity
+        return slots
 
 
 def wrapped(first: int, count: int, capacity: int) -> int:

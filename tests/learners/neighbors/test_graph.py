@@ -39,14 +39,14 @@ def _assert_lists(graph: NeighborGraph, plain: PlainWindow, k: int, label: int |
     assert graph.neighbors(live, pool=label or 0).tolist() == lists.slots[live, :k].tolist()
     assert graph.keys(live, pool=label or 0).tolist() == lists.keys[live, :k].tolist()
     for slot, near in zip(live, plain.neighbors(lists.width, label), strict=True):
-        real = lists.slots[slot] < graph.window.capacity
+        real = lists.slots[slot, : lists.width] < graph.window.capacity
         length = int(real.sum())
         assert length >= min(k, len(near))
         assert [position[int(s)] for s in lists.slots[slot, :length]] == [
             other for _, other in near[:length]
         ]
         assert lists.keys[slot, :length].tolist() == [distance for distance, _ in near[:length]]
-        assert np.isinf(lists.keys[slot, length:]).all()
+        assert np.isinf(lists.keys[slot, length : lists.width]).all()
 
 
 @settings(max_examples=60, deadline=None)
