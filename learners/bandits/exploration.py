@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,26 @@ from learners.base import Distribution, FloatArray
 from learners.validation import check_choice, check_number
 
 
-def inverse_gap_weighting(rewards: FloatArray, gain: float | FloatArray) -> FloatArray:
+class Eagerness(NamedTuple):
+    """How much labels want to be tried, each of shape (K,).
+
+    Attributes
+    ----------
+    gains
+        How sharply the gap of each label counts.
+    floors
+        Share up to which each is tried however unlikely it is that it is right; beyond that, no
+        more often than it is thought to be right. None where what is known of labels are no
+        chances of being the one that is right: then gaps alone decide.
+    """
+
+    gains: FloatArray
+    floors: FloatArray | None
+
+
+def inverse_gap_weighting(
+    rewards: FloatArray, gain: float | FloatArray, most: FloatArray | None = None
+) -> FloatArray:
     """Return SquareCB's distribution: the larger the gap to the best, the rarer the label.
 
     For learners that estimate each label's reward, such as `Forward`. It
@@ -29,6 +50,8 @@ def inverse_gap_weighting(rewards: FloatArray, gain: float | FloatArray) -> Floa
     gain
         How sharply gaps count, finite and at least 0; 0 is uniform. One for all labels, or one
         for each, shape (K,). Common is 10 sqrt(t) in round t.
+    most
+        Share that each label but the best gets at most, shape (K,); None, the default, for 1.
 
     References
     ----------
@@ -45,6 +68,8 @@ def inverse_gap_weighting(rewards: FloatArray, gain: float | FloatArray) -> Floa
     probabilities *= gain
     probabilities += len(rewards)
     np.divide(1.0, probabilities, out=probabilities)
+    if most is not None:
+        np.minimum(probabilities, most, out=probabilities)
     probabilities[best] = 0.0
     # Rounding may leave the best, of labels that are all alike, a bit less than another.
     rest = 1.0 - float(np.add.reduce(probabilities))
@@ -52,7 +77,9 @@ def inverse_gap_weighting(rewards: FloatArray, gain: float | FloatArray) -> Floa
     return probabilities
 
 
-def inverse_gap_weightings(rewards: FloatArray, gain: float | FloatArray) -> FloatArray:
+def inverse_gap_weightings(
+    rewards: FloatArray, gain: float | FloatArray, most: FloatArray | None = None
+) -> FloatArray:
     """Return `inverse_gap_weighting` of each row of `rewards`, shape (n, K); bit for bit the same.
 
     Some rows at once cost as much as two of them one by one.
@@ -66,6 +93,8 @@ def inverse_gap_weightings(rewards: FloatArray, gain: float | FloatArray) -> Flo
     probabilities *= gain
     probabilities += n_labels
     np.divide(1.0, probabilities, out=probabilities)
+    if most is not None:
+        np.minimum(probabilities, most, out=probabilities)
     each = probabilities.reshape(-1)
     each[best] = 0.0
     rest = 1.0 - np.add.reduce(probabilities, 1)
@@ -81,6 +110,13 @@ class GapExploration:
 
         p_k = 1 / (m + gain_k (max q - q_k)) for each of m labels but the best, which has the rest
         gain_k = gain scale sqrt(min(rounds, m n_k) + 1),      n_k rounds that showed k
+
+    Where exactly one label is right, and q_k is the chance that it is k, none is tried more often
+    than that (probability matching), once it was shown some times::
+
+        p_k <- min(p_k, max(q_k, 1 / (n_k + 1)^2))
+
+    A best label that is wrong shows: it is not clicked.
 
     Parameters
     ----------
@@ -102,25 +138,35 @@ class GapExploration:
         self.gain = check_number("gain", gain, 0, 1e6)
         self.gamma = check_number("gamma", gamma, 0, 1)
 
-    def gains(
-        self, counts: FloatArray, rounds: float, codes: NDArray[np.intp] | None, scale: float
-    ) -> FloatArray:
-        """Return how sharply the gap of each label that may be chosen (None: all) counts."""
+    def eagerness(
+        self,
+        counts: FloatArray,
+        rounds: float,
+        codes: NDArray[np.intp] | None,
+        scale: float,
+        *,
+        one_right: bool,
+    ) -> Eagerness:
+        """Return how much each label that may be chosen (None: all) wants to be tried."""
         chosen = counts if codes is None else counts[codes]
         known = np.minimum(chosen * len(chosen), rounds)
         known += 1.0
         np.sqrt(known, out=known)
         known *= self.gain * scale
-        return known
+        if not one_right:
+            return Eagerness(known, None)
+        floors = 1.0 / (chosen + 1.0)
+        floors *= floors
+        return Eagerness(known, floors)
 
     def choose(
-        self, relevance: FloatArray, codes: NDArray[np.intp] | None, gains: FloatArray
+        self, relevance: FloatArray, codes: NDArray[np.intp] | None, eager: Eagerness
     ) -> Distribution:
         """Return the distribution over the labels `codes`, or all, of one instance."""
         chosen = relevance if codes is None else relevance[codes]
         m, best = len(chosen), int(chosen.argmax())
         if self.exploration == "gaps":
-            shares = inverse_gap_weighting(chosen, gains)
+            shares = inverse_gap_weighting(chosen, eager.gains, _most(chosen, eager))
         else:
             shares = np.zeros(m)
             shares[best] = 1.0
@@ -134,14 +180,14 @@ class GapExploration:
         return Distribution(probabilities, int(codes[best]))
 
     def choose_each(
-        self, relevances: FloatArray, codes: NDArray[np.intp] | None, gains: FloatArray
+        self, relevances: FloatArray, codes: NDArray[np.intp] | None, eager: Eagerness
     ) -> list[Distribution]:
         """Return `choose` of each row of `relevances`, shape (n, K); bit for bit the same."""
         chosen = relevances if codes is None else relevances[:, codes]
         n_rows, m = chosen.shape
         best = chosen.argmax(1)
         if self.exploration == "gaps":
-            shares = inverse_gap_weightings(chosen, gains)
+            shares = inverse_gap_weightings(chosen, eager.gains, _most(chosen, eager))
         else:
             shares = np.zeros((n_rows, m))
             shares[np.arange(n_rows), best] = 1.0
@@ -153,3 +199,11 @@ class GapExploration:
         probabilities = np.zeros(relevances.shape)
         probabilities[:, codes] = shares
         return list(map(Distribution, probabilities, codes[best].tolist()))
+
+
+def _most(chosen: FloatArray, eager: Eagerness) -> FloatArray | None:
+    """Return how often each label but the best is tried at most."""
+    if eager.floors is None:
+        return None
+    most: FloatArray = np.maximum(chosen, eager.floors)
+    return most

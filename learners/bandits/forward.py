@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.bandits.block_regression import BlockRegression
+from learners.bandits.exploration import Eagerness
 from learners.bandits.label_features import MAX_LABEL_FEATURES, LabelFeatures
 from learners.bandits.label_rates import LabelRates
 from learners.bandits.relevance_learner import RelevanceLearner, batch_sums, first_rates
@@ -177,10 +178,10 @@ class Forward(RelevanceLearner):
             clicks += np.array([self._shared.clicks(z) for z in zs])
         return self._rates.relevance(clicks)
 
-    def _gains(self, codes: NDArray[np.intp] | None) -> FloatArray:
-        """Return how sharply the gap of each label that may be chosen counts."""
-        known = self._regression
-        return self._explorer.gains(known.counts, known.rounds, codes, self._rates.mean_beta)
+    def _eagerness(self, codes: NDArray[np.intp] | None) -> Eagerness:
+        """Return how much each label that may be chosen (None: all) wants to be tried."""
+        known, beta = self._regression, self._rates.mean_beta
+        return self._explorer.eagerness(known.counts, known.rounds, codes, beta, one_right=False)
 
     # -- learning -------------------------------------------------------------------------
     def update(self, outcome: Outcome) -> None:

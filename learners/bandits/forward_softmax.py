@@ -16,6 +16,7 @@ from learners.bandits.block_covariance import (
     turned,
     unconnected,
 )
+from learners.bandits.exploration import Eagerness
 from learners.bandits.linear import (
     MAX_MATRIX_ENTRIES,
     check_at_least,
@@ -67,7 +68,8 @@ class ForwardSoftmax(RelevanceLearner):
 
     so that a click on one label speaks against its rivals, which regression label by label does
     not hear. (One bit tells of one direction in K: hence the K.) Labels are chosen by inverse gap
-    weighting of p (`GapExploration`), with gaps as they show in clicks.
+    weighting of p (`GapExploration`), with gaps as they show in clicks, and none more often than
+    it is thought to be right.
 
     Parameters
     ----------
@@ -186,10 +188,10 @@ class ForwardSoftmax(RelevanceLearner):
         chances: FloatArray = softmax(scores, codes)[0]
         return chances
 
-    def _gains(self, codes: NDArray[np.intp] | None) -> FloatArray:
-        """Return how sharply the gap of each label that may be chosen counts."""
+    def _eagerness(self, codes: NDArray[np.intp] | None) -> Eagerness:
+        """Return how much each label that may be chosen (None: all) wants to be tried."""
         beta = self._rates.common_beta
-        return self._explorer.gains(self._counts, self._rounds, codes, beta)
+        return self._explorer.eagerness(self._counts, self._rounds, codes, beta, one_right=True)
 
     # -- learning -------------------------------------------------------------------------
     def update(self, outcome: Outcome) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from learners.bandits.bent_inputs import BentInputs
 from learners.bandits.block_covariance import MAX_BLOCK, blocks_of, fitting_block
-from learners.bandits.exploration import GapExploration
+from learners.bandits.exploration import Eagerness, GapExploration
 from learners.bandits.label_rates import LabelRates
 from learners.bandits.linear import MAX_MATRIX_ENTRIES
 from learners.bandits.random_features import MAX_WAVES
@@ -161,18 +161,18 @@ class RelevanceLearner(Learner):
             If `x` is not such an array, or `allowed` leaves no active label.
         """
         codes = self._choosable(allowed)
-        return self._explorer.choose(self.relevance(x), codes, self._gains(codes))
+        return self._explorer.choose(self.relevance(x), codes, self._eagerness(codes))
 
     def distributions(self, xs: FloatArray) -> list[Distribution]:
         """Return `distribution` of each row of `xs`, shape (n, d); bit for bit the same."""
         check_instances(xs, self.n_features)
         codes = self._choosable(None)
-        gains = self._gains(codes)
+        eager = self._eagerness(codes)
         found: list[Distribution] = []
         n_rows = max(1, _ENTRIES_AT_ONCE // (self.n_labels * self._padded))
         for start in range(0, len(xs), n_rows):
             relevances = self._relevances(self._inputs(xs[start : start + n_rows]))
-            found += self._explorer.choose_each(relevances, codes, gains)
+            found += self._explorer.choose_each(relevances, codes, eager)
         return found
 
     @abstractmethod
@@ -184,8 +184,8 @@ class RelevanceLearner(Learner):
         """Return `_relevance` of each row of `zs`, shape (n, padded); bit for bit the same."""
 
     @abstractmethod
-    def _gains(self, codes: NDArray[np.intp] | None) -> FloatArray:
-        """Return how sharply the gap of each label that may be chosen counts."""
+    def _eagerness(self, codes: NDArray[np.intp] | None) -> Eagerness:
+        """Return how much each label that may be chosen (None: all) wants to be tried."""
 
 
 def batch_sums(weights: FloatArray, zs: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from learners.bandits.exploration import GapExploration, inverse_gap_weighting
+from learners.bandits.exploration import Eagerness, GapExploration, inverse_gap_weighting
 from learners.base import FloatArray
 
 
@@ -51,6 +51,33 @@ def test_each_label_may_have_its_gain(both: FloatArray) -> None:
         assert probabilities[label] == inverse_gap_weighting(rewards, float(gains[label]))[label]
 
 
+@given(hnp.arrays(np.float64, (2, 5), elements=st.floats(0, 1)), st.floats(0, 1e3))
+def test_no_label_but_the_best_gets_more_than_its_most(both: FloatArray, gain: float) -> None:
+    """Gaps decide below it; what they would give beyond it goes to the best."""
+    rewards, most = both
+    free, held = (inverse_gap_weighting(rewards, gain, each) for each in (None, most))
+    assert held.sum() == pytest.approx(1)
+    for label in set(range(5)) - {int(rewards.argmax())}:
+        assert held[label] == min(free[label], most[label])
+
+
+def test_labels_of_which_one_is_right_are_tried_as_often_as_they_may_be_it() -> None:
+    """A known one no more often than its chance; one shown never or seldom as gaps say."""
+    explorer, chances = GapExploration("gaps", 1.0, 0.0), np.array([0.9, 0.06, 0.04, 0.0])
+    counts = np.array([1e6, 1e6, 9.0, 0.0])
+    eager = explorer.eagerness(counts, 9.0, None, 1.0, one_right=True)
+    shares = explorer.choose(chances, None, eager).probabilities
+    gains = np.sqrt(np.minimum(4 * counts, 9.0) + 1)
+    gaps = 1 / (4 + gains * (0.9 - chances))
+    np.testing.assert_allclose(shares[1:], [0.06, 0.04, gaps[3]], rtol=1e-12)
+    seldom = eager._replace(gains=np.zeros(4))
+    shares = explorer.choose(np.array([1.0, 0.0, 0.0, 0.0]), None, seldom).probabilities
+    np.testing.assert_allclose(shares[1:], [1e-12, 0.01, 0.25], rtol=1e-5)
+    several = explorer.eagerness(counts, 9.0, None, 1.0, one_right=False)
+    np.testing.assert_allclose(explorer.choose(chances, None, several).probabilities[1:], gaps[1:])
+
+
+@pytest.mark.parametrize("floors", [False, True])
 @pytest.mark.parametrize("gamma", [0.0, 0.1])
 @pytest.mark.parametrize("exploration", ["gaps", "greedy"])
 @pytest.mark.parametrize("codes", [None, [7], [0, 3, 4, 11], list(range(1, 40))])
@@ -64,6 +91,7 @@ def test_each_label_may_have_its_gain(both: FloatArray) -> None:
 def test_rows_at_once_as_one_by_one(
     exploration: str,
     gamma: float,
+    floors: bool,
     codes: list[int] | None,
     relevances: FloatArray,
     order: Literal["C", "F"],
@@ -72,9 +100,10 @@ def test_rows_at_once_as_one_by_one(
     explorer = GapExploration(exploration, 20.0, gamma)
     chosen = None if codes is None else np.array(codes)
     gains = np.sqrt(np.arange(1.0, 41.0)) if codes is None else np.sqrt(np.array(codes) + 1.0)
-    several = explorer.choose_each(np.array(relevances, order=order), chosen, gains)
+    eager = Eagerness(gains, 0.1 / gains if floors else None)
+    several = explorer.choose_each(np.array(relevances, order=order), chosen, eager)
     assert len(several) == len(relevances)
     for row, got in zip(relevances, several, strict=True):
-        alone = explorer.choose(row, chosen, gains)
+        alone = explorer.choose(row, chosen, eager)
         assert got.probabilities.tobytes() == alone.probabilities.tobytes()
         assert (got.greedy, type(got.greedy)) == (alone.greedy, int)
