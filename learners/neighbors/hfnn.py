@@ -107,7 +107,7 @@ class HFNN(HubnessLearner):
     def _memberships(self, found: Found) -> FloatArray:
         """Return u_{c,i} of the found examples, (m, K)."""
         occurred = self._occurrences.by_label[found.slots].astype(np.float64)
-        rare = self._occurrences.total[found.slots] <= self.anti_hub
+        rare = self._occurrences.total(found.slots) <= self.anti_hub
         if rare.any():
             labels = self._examples.labels[found.slots[rare]]
             occurred[rare] = self._occurrences.table()[labels]

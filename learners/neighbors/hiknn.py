@@ -86,7 +86,7 @@ class HIKNN(HubnessLearner):
         alphas, betas = self._information(found)
         own = self._labels_of(found)
         occurred = self._occurrences.by_label[found.slots] + own
-        shares = occurred / (self._occurrences.total[found.slots] + 1)[:, np.newaxis]
+        shares = occurred / (self._occurrences.total(found.slots) + 1)[:, np.newaxis]
         votes = betas * (alphas * own + (1.0 - alphas) * shares)
         return votes * self._inverse_squares(found)[:, np.newaxis] if self.weighted else votes
 
@@ -94,9 +94,8 @@ class HIKNN(HubnessLearner):
         """Return alpha_i and beta_i = I_i / log n of the found, as columns; n is at least 2."""
         size = len(self)
         most = math.log(size)
-        # Slots that are not alive occur nowhere, so the largest count is a live one's.
-        least = math.log(size / (int(self._occurrences.total[: self._examples.extent].max()) + 1))
-        each = [math.log(size / (n + 1)) for n in self._occurrences.total[found.slots].tolist()]
+        least = math.log(size / (self._occurrences.most() + 1))
+        each = [math.log(size / (n + 1)) for n in self._occurrences.total(found.slots).tolist()]
         alphas = [(i - least) / (most - least) if most > least else 0.0 for i in each]
         betas = [i / most for i in each]
         return np.array(alphas).reshape(-1, 1), np.array(betas).reshape(-1, 1)

@@ -46,7 +46,7 @@ class HubnessLearner(WindowLearner):
 
     def occurrences(self) -> NDArray[np.int64]:
         """Return N_k of all examples, oldest first: of how many each is among the k nearest."""
-        counts: NDArray[np.int64] = self._occurrences.total[self._examples.live()]
+        counts: NDArray[np.int64] = self._occurrences.total(self._examples.live())
         return counts
 
     def _priors(self) -> FloatArray:

@@ -72,11 +72,12 @@ def test_graph_equals_search_from_scratch(
         live = graph.window.live()
         by_label = plain.occurrences(k, _N_LABELS)
         assert occurrences.by_label[live].tolist() == by_label
-        assert occurrences.total[live].tolist() == [sum(line) for line in by_label]
+        assert occurrences.total(live).tolist() == [sum(line) for line in by_label]
+        assert occurrences.most() == max(map(sum, by_label), default=0)
         assert occurrences.bad(live).tolist() == [
             sum(line) - line[label] for line, label in zip(by_label, plain.labels, strict=True)
         ]
-        assert occurrences.total[live].sum() == len(live) * min(k, max(0, len(live) - 1))
+        assert occurrences.total(live).sum() == len(live) * min(k, max(0, len(live) - 1))
         shares = plain.labels_around(k, _N_LABELS)
         assert around.by_label[live].tolist() == shares
         for label in range(_N_LABELS):
