@@ -91,8 +91,8 @@ class NeighborLists:
         extent = low.shape[1]
         held = self._oldest[:extent] < self._window.first + len(gone)
         entered = low < self._bounds_up[:extent]
-        touched = entered[0] if len(entered) == 1 else entered.any(axis=0)
-        touched = touched | held
+        touched = held
+        touched |= entered[0] if len(entered) == 1 else entered.any(axis=0)
         touched[gone] = False
         owners = touched.nonzero()[0]
         slots, keys = self.slots.take(owners, axis=0), self.keys.take(owners, axis=0)
@@ -224,11 +224,12 @@ class NeighborLists:
         """Return the exact keys of new rows to owners whose lists they enter, else infinity."""
         keys: FloatArray
         if len(rows) == 1:
-            keys = self._window.keys(owners, rows[0])[:, np.newaxis]
-        else:
-            keys = np.full((len(owners), len(rows)), np.inf)
-            lines, which = np.nonzero(entered[:, owners].T)
-            keys[lines, which] = self._window.keys(owners[lines], rows[which])
+            keys = self._window.keys(owners, rows[0])
+            keys[keys >= bounds] = np.inf
+            return keys[:, np.newaxis]
+        keys = np.full((len(owners), len(rows)), np.inf)
+        lines, which = np.nonzero(entered[:, owners].T)
+        keys[lines, which] = self._window.keys(owners[lines], rows[which])
         keys[keys >= bounds[:, np.newaxis]] = np.inf
         return keys
 

@@ -157,9 +157,7 @@ class Euclidean(Metric):
 
     def sizes(self, rows: Rows) -> FloatArray:
         """Return the squared norms, less their share of the error."""
-        wide = rows.astype(np.float64)
-        wide *= wide
-        return _sums(wide) * (1.0 - self._error)
+        return _sums(np.square(rows, dtype=np.float64)) * (1.0 - self._error)
 
     def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> tuple[Rows, FloatArray]:
         """Expand |x - y|^2 = |x|^2 + |y|^2 - 2 x.y; the error is at most e (|x|^2 + |y|^2)."""

@@ -155,11 +155,11 @@ def nearest(
     slots = np.concatenate((chosen[turn:], chosen[:turn]), dtype=np.int32, casting="same_kind")
     keys = window.keys(slots, query)
     order = keys.argsort(kind="stable")
-    if not ties or len(order) <= count:
-        order = order[:count]
-    else:
-        order = order[: np.searchsorted(keys[order], keys[order[count - 1]], side="right")]
-    return Found(slots[order], keys[order])
+    keys = keys.take(order)
+    if count < len(keys):
+        stop = keys.searchsorted(keys[count - 1], side="right") if ties else count
+        order, keys = order[:stop], keys[:stop]
+    return Found(slots.take(order), keys)
 
 
 def nearest_of_each(

@@ -244,8 +244,9 @@ class Window:
             low = np.concatenate(
                 (low, np.empty((1, self.extent - low.shape[1]), low.dtype)), axis=1
             )
-        new = self.slots_between(max(foreseen.next, self.first), self.next)
-        if len(new):
+        start = max(foreseen.next, self.first)
+        if start < self.next:
+            new = self.slots_between(start, self.next)
             keys = self.keys(new, query[0])
             # Half of it is more than rounding to float32 takes or gives.
             margin = margin + np.maximum.reduce(keys) * _FOUR_UNITS

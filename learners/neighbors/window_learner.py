@@ -191,7 +191,7 @@ class WindowLearner(WindowKeeper):
     def _labels_of(self, found: Found) -> FloatArray:
         """Return the found labels as rows of 0 and 1, (m, K)."""
         ballots = np.zeros((len(found.slots), self.n_labels))
-        ballots[np.arange(len(ballots)), self._examples.labels[found.slots]] = 1.0
+        ballots[np.arange(len(ballots)), self._examples.labels.take(found.slots)] = 1.0
         return ballots
 
     def _inverse_squares(self, found: Found) -> FloatArray:
