@@ -19,7 +19,7 @@ _LARGEST = 3e38
 _PASS = 1 << 21
 #: The smallest of some numbers are sought among the least of each so many, and there are so many
 #: times more such leasts than are sought: then few others lie below the bound.
-_GROUP = 64
+_GROUP = 32
 _SPARE = 4
 
 

@@ -212,10 +212,11 @@ class WindowKeeper(Learner):
             self._insert(rows, labels)
             return
         every = self._hub_watch.every
-        while len(rows):
-            step = every - self._examples.next % every
-            self._insert(rows[:step], labels[:step])
-            rows, labels = rows[step:], labels[step:]
+        start = 0
+        while start < len(rows):
+            stop = start + every - self._examples.next % every
+            self._insert(rows[start:stop], labels[start:stop])
+            start = stop
             if self._examples.next % every == 0:
                 self._hub_watch.look(self.neighborhoods(min(self.k, WATCHED_K)))
 
