@@ -34,8 +34,9 @@ _CHUNK = 1 << 17
 _EXACT_CHUNK = 1 << 15
 #: Multiplications in a matrix product that OpenBLAS still does without repacking.
 _SMALL_PRODUCT = 640_000
-#: Up to so many queries are multiplied piece by piece: two take a fifth more time than one, 16
-#: half of what a whole product takes; from about 64 on a whole one is faster.
+#: Up to so many queries are multiplied piece by piece: two take a fifth to a half more time than
+#: one, 16 half of what a whole product takes; from about 64 on a whole one is faster. So it is with
+#: kernels for AVX-512; those for AVX2 need as long as for a whole product.
 _FEW_QUERIES = 16
 
 

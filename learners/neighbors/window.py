@@ -209,8 +209,9 @@ class Window:
     def foreseeing(self, queries: Rows) -> Iterator[None]:
         """Pass over the window once for these queries (q, d), for each `propose` of one within.
 
-        Two queries share a pass for a fifth more than one costs. The window may change meanwhile.
-        Over a small window nothing is foreseen: the passes cost less than that.
+        Two queries share a pass for a fifth to a half more than one costs, where OpenBLAS is good
+        at small products. The window may change meanwhile. Over a small window nothing is foreseen:
+        the passes cost less than that.
         """
         if self.extent * self.n_features < _WORTH_FORESEEING:
             yield
