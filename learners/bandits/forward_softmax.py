@@ -85,7 +85,8 @@ class ForwardSoftmax(RelevanceLearner):
     gain
         How sharply gaps count, in [0, 1e6]; 20 by default. More explores less.
     gamma
-        Share of rounds that explore uniformly, in [0, 1]; 0 by default.
+        Share of rounds that explore uniformly, in [0, 1]; 0 by default. With some, the log tells
+        more of what other policies are worth.
     drift
         Variance that the weights gain with each round, in [0, 1]; 0 by default: clicks of all
         times count the same. With 1e-3, the last thousands count most.
