@@ -51,18 +51,14 @@ class BentInputs:
         """Return z of each row of `xs`, shape (n, d); the answer is (n, padded)."""
         return self._bend(_units(xs) - self._centre)
 
-    def take_in(self, xs: FloatArray, rounds: float) -> FloatArray:
-        """Return z of each row, which is learned from after `rounds` others and the rows before.
-
-        Bit for bit what calls with one row after the other return.
-        """
-        rest = _units(xs)
-        for i in range(len(rest)):
-            rest[i] -= self._centre
-            if rounds + i < CENTRE_ROUNDS:
-                # As if one instance of zeros had come before all others.
-                self._centre += rest[i] / (rounds + i + 2.0)
-        return self._bend(rest)
+    def take_in(self, x: FloatArray, rounds: float) -> FloatArray:
+        """Return z of `x`, shape (padded,), which is learned from after `rounds` others."""
+        rest = _units(x[np.newaxis]) - self._centre
+        if rounds < CENTRE_ROUNDS:
+            # As if one instance of zeros had come before all others.
+            self._centre += rest[0] / (rounds + 2.0)
+        z: FloatArray = self._bend(rest)[0]
+        return z
 
     def state(self) -> State:
         """Return the centre, a copy."""

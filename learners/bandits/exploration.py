@@ -20,8 +20,8 @@ class Eagerness(NamedTuple):
         How sharply the gap of each label counts.
     floors
         Share up to which each is tried however unlikely it is that it is right; beyond that, no
-        more often than it is thought to be right. None where what is known of labels are no
-        chances of being the one that is right: then gaps alone decide.
+        more often than it is thought to be right. None where several labels may
+        be right: gaps alone decide there.
     """
 
     gains: FloatArray
@@ -164,41 +164,44 @@ class GapExploration:
     ) -> Distribution:
         """Return the distribution over the labels `codes`, or all, of one instance."""
         chosen = relevance if codes is None else relevance[codes]
-        m, best = len(chosen), int(chosen.argmax())
+        best = int(chosen.argmax())
         if self.exploration == "gaps":
             shares = inverse_gap_weighting(chosen, eager.gains, _most(chosen, eager))
         else:
-            shares = np.zeros(m)
+            shares = np.zeros(len(chosen))
             shares[best] = 1.0
-        if self.gamma:
-            shares *= 1.0 - self.gamma
-            shares += self.gamma / m
-        if codes is None:
-            return Distribution(shares, best)
-        probabilities = np.zeros(len(relevance))
-        probabilities[codes] = shares
-        return Distribution(probabilities, int(codes[best]))
+        greedy = best if codes is None else int(codes[best])
+        return Distribution(self._of_all(shares, codes, relevance), greedy)
 
     def choose_each(
         self, relevances: FloatArray, codes: NDArray[np.intp] | None, eager: Eagerness
     ) -> list[Distribution]:
         """Return `choose` of each row of `relevances`, shape (n, K); bit for bit the same."""
         chosen = relevances if codes is None else relevances[:, codes]
-        n_rows, m = chosen.shape
         best = chosen.argmax(1)
         if self.exploration == "gaps":
             shares = inverse_gap_weightings(chosen, eager.gains, _most(chosen, eager))
         else:
-            shares = np.zeros((n_rows, m))
-            shares[np.arange(n_rows), best] = 1.0
+            shares = np.zeros(chosen.shape)
+            shares[np.arange(len(chosen)), best] = 1.0
+        greedy = best if codes is None else codes[best]
+        return list(map(Distribution, self._of_all(shares, codes, relevances), greedy.tolist()))
+
+    def _of_all(
+        self, shares: FloatArray, codes: NDArray[np.intp] | None, relevance: FloatArray
+    ) -> FloatArray:
+        """Return the shares of all labels, the uniform part included, in the shape of `relevance`.
+
+        `shares` are those of `codes`, (m,) or (n, m), and used up.
+        """
         if self.gamma:
             shares *= 1.0 - self.gamma
-            shares += self.gamma / m
+            shares += self.gamma / shares.shape[-1]
         if codes is None:
-            return list(map(Distribution, shares, best.tolist()))
-        probabilities = np.zeros(relevances.shape)
-        probabilities[:, codes] = shares
-        return list(map(Distribution, probabilities, codes[best].tolist()))
+            return shares
+        probabilities = np.zeros(relevance.shape)
+        probabilities[..., codes] = shares
+        return probabilities
 
 
 def _most(chosen: FloatArray, eager: Eagerness) -> FloatArray | None:

@@ -193,7 +193,7 @@ class Forward(RelevanceLearner):
             If a part of `outcome` is not what `Outcome` says.
         """
         self._check_outcome(outcome)
-        inputs = self._inputs.take_in(outcome.x[np.newaxis], self._regression.rounds)[0]
+        inputs = self._inputs.take_in(outcome.x, self._regression.rounds)
         shared = () if self._shared is None else self._shared.shares(outcome.label, inputs)
         self._regression.fit(outcome.label, inputs, float(outcome.feedback), shared)
 

@@ -204,8 +204,7 @@ class ForwardSoftmax(RelevanceLearner):
             If a part of `outcome` is not what `Outcome` says.
         """
         self._check_outcome(outcome)
-        label = outcome.label
-        z = self._inputs.take_in(outcome.x[np.newaxis], self._rounds)[0]
+        label, z = outcome.label, self._inputs.take_in(outcome.x, self._rounds)
         rivals = self._active_codes
         if rivals is not None:
             # Of a retired label a late click may tell: it could be right when it was shown.

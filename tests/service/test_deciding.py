@@ -85,10 +85,12 @@ def test_what_nobody_foresaw_stays_with_its_ask(monkeypatch: pytest.MonkeyPatch)
     assert kinds == [Decision, Decision, ZeroDivisionError, Decision]
 
 
-def test_nothing_is_drawn_from_nan_together() -> None:
+def test_nothing_is_drawn_from_nan_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Protects the log: of a model that went wrong each ask is refused, together as alone."""
     fold = fold_of(learner=LEARNERS["forward"])
-    fold.learner._regression._weights[:] = np.nan  # type: ignore[attr-defined]
+    nothing = np.full(fold.learner.n_labels, np.nan)
+    monkeypatch.setattr(fold.learner, "_relevance", lambda _: nothing)
+    monkeypatch.setattr(fold.learner, "_relevances", lambda zs: np.array([nothing] * len(zs)))
     asks = asks_of(range(3))
     answers = decide_each(fold, asks, nonces_of(asks))
     assert all(isinstance(answer, Unavailable) for answer in answers)

@@ -191,8 +191,10 @@ async def test_silence_is_evaluated_as_it_is_learned(client: httpx.AsyncClient) 
         for number in range(3):
             await client.post(f"{path}/predict", json={"x": [1, 2, number]})
         async with asyncio.timeout(30):
-            while (await client.get(path)).json()["counters"]["expired"] < 3:  # noqa: ASYNC110
+            expired = 0
+            while expired < 3:
                 await asyncio.sleep(0.02)
+                expired = (await client.get(path)).json()["counters"]["expired"]
         assert (await evaluated(client, path))["rounds"] == rounds
 
 

@@ -180,7 +180,9 @@ async def test_the_same_request_with_another_instance_is_refused(store_url: str)
             await replica.predict(Ask(row(1), "r", [0, 1]))
 
 
-async def test_who_asks_together_is_answered_alone(store_url: str) -> None:
+async def test_who_asks_together_is_answered_alone(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each of a group gets what it would have got alone: its own draw, or a refusal of its own."""
     async with opened(store_url) as store:
         replica = await replica_of(store, await make(store, max_pending=6))
@@ -190,7 +192,7 @@ async def test_who_asks_together_is_answered_alone(store_url: str) -> None:
         asks = [Ask(row(i), f"n{i}", None) for i in range(5)]
         asks += [Ask(row(2), "r", None), Ask(row(1), "r", None), Ask(row(3), None, [2])]
         asks.append(Ask(row(4), "one too many", None))
-        sizes = groups_of(replica)
+        sizes = groups_of(replica, monkeypatch)
         answers = await asyncio.gather(*map(replica.predict, asks), return_exceptions=True)
         assert sizes == [len(asks)]
         for ask, answer in zip(asks[:5], answers, strict=False):
@@ -215,23 +217,25 @@ async def test_a_batch_is_refused_as_a_whole(store_url: str) -> None:
             await replica.predict_many(asks)
 
 
-async def test_dear_decisions_go_in_small_groups(store_url: str) -> None:
+async def test_dear_decisions_go_in_small_groups(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Protects the others' turn: as many are decided at once as the last ones say fit into one."""
     async with opened(store_url) as store:
         replica = await replica_of(store, await make(store, **LABELLED))
         asks = [Ask(row(i), None, None) for i in range(9)]
         for cost_s, most in ((TURN_S / 4, 4), (2 * TURN_S, 1)):
-            sizes = groups_of(replica)
+            sizes = groups_of(replica, monkeypatch)
             replica._decision_s = cost_s
             await asyncio.gather(*map(replica.predict, asks))
             assert (sizes[0], sum(sizes)) == (most, len(asks))
-            sizes = groups_of(replica)
+            sizes = groups_of(replica, monkeypatch)
             replica._decision_s = cost_s
             await replica.predict_many(asks)
             assert (sizes[0], sum(sizes)) == (most, len(asks))
 
 
-def groups_of(replica: Replica) -> list[int]:
+def groups_of(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that will hold how many asks each group had that is decided from now on."""
     sizes, decide = list[int](), Replica._decide
 
@@ -239,8 +243,8 @@ def groups_of(replica: Replica) -> list[int]:
         sizes.append(len(asked))
         return await decide(replica, asked)
 
-    replica._decide = counted  # type: ignore[method-assign]
-    replica._decisions._commit = counted
+    monkeypatch.setattr(replica, "_decide", counted)
+    monkeypatch.setattr(replica._decisions, "_commit", counted)
     return sizes
 
 
