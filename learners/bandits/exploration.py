@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from learners.base import Distribution, FloatArray
 from learners.validation import check_choice, check_number
 
+#: Below every chance that is not 0, so that none is divided by 0.
+_LEAST_CHANCE = float(np.finfo(np.float64).tiny)
+
 
 class Eagerness(NamedTuple):
     """How much labels want to be tried, each of shape (K,).
@@ -19,9 +22,9 @@ class Eagerness(NamedTuple):
     gains
         How sharply the gap of each label counts.
     floors
-        Share up to which each is tried however unlikely it is that it is right; beyond that, no
-        more often than it is thought to be right. None where several labels may
-        be right: gaps alone decide there.
+        Share up to which each is tried however unlikely it is that it is right; beyond that, its
+        chance to be right times its odds against the best is the most. None where several labels
+        may be right: gaps alone decide there.
     """
 
     gains: FloatArray
@@ -111,12 +114,13 @@ class GapExploration:
         p_k = 1 / (m + gain_k (max q - q_k)) for each of m labels but the best, which has the rest
         gain_k = gain scale sqrt(min(rounds, m n_k) + 1),      n_k rounds that showed k
 
-    Where exactly one label is right, and q_k is the chance that it is k, none is tried more often
-    than that (probability matching), once it was shown some times::
+    Where exactly one label is right, and q_k is the chance that it is k, a label is tried at most
+    that often, times its odds against the best, once it was shown some times::
 
-        p_k <- min(p_k, max(q_k, 1 / (n_k + 1)^2))
+        p_k <- min(p_k, max(q_k q_k / max q, 1 / (n_k + 1)^2))
 
-    A best label that is wrong shows: it is not clicked.
+    (Probability matching, at most q_k, tries more than pays: a best label that is wrong shows by
+    itself, as it is not clicked.)
 
     Parameters
     ----------
@@ -208,5 +212,7 @@ def _most(chosen: FloatArray, eager: Eagerness) -> FloatArray | None:
     """Return how often each label but the best is tried at most."""
     if eager.floors is None:
         return None
-    most: FloatArray = np.maximum(chosen, eager.floors)
-    return most
+    best = np.maximum(np.maximum.reduce(chosen, -1), _LEAST_CHANCE)
+    most: FloatArray = np.divide(chosen, best[..., np.newaxis])
+    most *= chosen
+    return np.maximum(most, eager.floors, out=most)

@@ -69,7 +69,7 @@ class ForwardSoftmax(RelevanceLearner):
     so that a click on one label speaks against its rivals, which regression label by label does
     not hear. (One bit tells of one direction in K: hence the K.) Labels are chosen by inverse gap
     weighting of p (`GapExploration`), with gaps as they show in clicks, and none more often than
-    it is thought to be right.
+    its chance to be right, times its odds against the best.
 
     Parameters
     ----------

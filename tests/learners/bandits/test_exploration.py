@@ -62,16 +62,18 @@ def test_no_label_but_the_best_gets_more_than_its_most(both: FloatArray, gain: f
 
 
 def test_labels_of_which_one_is_right_are_tried_as_often_as_they_may_be_it() -> None:
-    """A known one no more often than its chance; one shown never or seldom as gaps say."""
-    explorer, chances = GapExploration("gaps", 1.0, 0.0), np.array([0.9, 0.06, 0.04, 0.0])
+    """A known one as its chance and its odds say at most; one shown never or seldom as gaps say."""
+    explorer, chances = GapExploration("gaps", 1.0, 0.0), np.array([0.8, 0.16, 0.04, 0.0])
     counts = np.array([1e6, 1e6, 9.0, 0.0])
     eager = explorer.eagerness(counts, 9.0, None, 1.0, one_right=True)
     shares = explorer.choose(chances, None, eager).probabilities
     gains = np.sqrt(np.minimum(4 * counts, 9.0) + 1)
-    gaps = 1 / (4 + gains * (0.9 - chances))
-    np.testing.assert_allclose(shares[1:], [0.06, 0.04, gaps[3]], rtol=1e-12)
+    gaps = 1 / (4 + gains * (0.8 - chances))
+    np.testing.assert_allclose(shares[1:], [0.16 * 0.2, 0.01, gaps[3]], rtol=1e-12)
     seldom = eager._replace(gains=np.zeros(4))
     shares = explorer.choose(np.array([1.0, 0.0, 0.0, 0.0]), None, seldom).probabilities
+    np.testing.assert_allclose(shares[1:], [1e-12, 0.01, 0.25], rtol=1e-5)
+    shares = explorer.choose(np.zeros(4), None, seldom).probabilities
     np.testing.assert_allclose(shares[1:], [1e-12, 0.01, 0.25], rtol=1e-5)
     several = explorer.eagerness(counts, 9.0, None, 1.0, one_right=False)
     np.testing.assert_allclose(explorer.choose(chances, None, several).probabilities[1:], gaps[1:])
