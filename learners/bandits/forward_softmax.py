@@ -55,13 +55,13 @@ class ForwardSoftmax(RelevanceLearner):
     centred, a constant, waves), and p over the labels that can be right, a click on label a has the
     chance::
 
-        m = rho_0a + beta_a p_a,       p = softmax(W z),       beta_a = 1 - rho_0a - rho_1a
+        m = rho_0a + beta_a p_a,       p = softmax(s W z),       beta_a = 1 - rho_0a - rho_1a
 
     One extended Kalman filter, [2]_, has the weights (one covariance P for the rows of all labels,
-    within blocks b) and the rates (`RateFilter`, with c their part in the variance). A bit y that
-    was heard of a moves every label's row by its slope g::
+    within blocks b), the rates and the sharpness s (`RateFilter`, with c their part in the
+    variance). A bit y that was heard of a moves every label's row by its slope g::
 
-        g_k = beta_a p_a (1[k = a] - p_k)
+        g_k = s beta_a p_a (1[k = a] - p_k)
         v = max(m (1 - m), .01),       total = v + |g|^2 z' P z + c
         w_k <- w_k + P z g_k (y - m) / total
         P_b <- P_b - (P_b z_b)(P_b z_b)' / (K v / |g|^2 + z_b' P_b z_b),     then P_b + drift I
@@ -89,7 +89,7 @@ class ForwardSoftmax(RelevanceLearner):
         more of what other policies are worth.
     drift
         Variance that the weights gain with each round, in [0, 1]; 0 by default: clicks of all
-        times count the same. With 1e-3, the last thousands count most.
+        times count the same. With 1e-3, the last thousands count most, and s stays 1.
     block_size
         Inputs whose covariance is kept together, up to 1024, with (d + 1 + n_waves) block_size and
         K (d + 1 + n_waves) at most 4,000,000. 0, the default, takes 32, or the most that fits.
@@ -157,7 +157,10 @@ class ForwardSoftmax(RelevanceLearner):
             n_waves=n_waves,
             seed=seed,
         )
-        self._rates: RateFilter = RateFilter(self.n_labels, first_rates(rho_0, rho_1))
+        # What will have to be unlearned is not made to count for more.
+        sharpens = not self.drift
+        rates = first_rates(rho_0, rho_1)
+        self._rates: RateFilter = RateFilter(self.n_labels, rates, sharpens=sharpens)
         n_blocks, block = blocks_of(self._width, self.block_size)
         _check_entries(self._padded * block, "features x block_size")
         _check_entries(self.n_labels * self._padded, "n_labels x features")
@@ -176,18 +179,22 @@ class ForwardSoftmax(RelevanceLearner):
     # -- deciding -------------------------------------------------------------------------
     def _relevance(self, z: FloatArray) -> FloatArray:
         """Return p at `z`; 0 for retired labels."""
-        return self._chances(z, self._active_codes)
+        scores = self._scores(z)
+        scores *= self._rates.sharpness
+        chances: FloatArray = softmax(scores, self._active_codes)[0]
+        return chances
 
     def _relevances(self, zs: FloatArray) -> FloatArray:
         """Return p at each row of `zs`."""
-        return softmax(batch_sums(self._weights, zs), self._active_codes)
+        scores = batch_sums(self._weights, zs)
+        scores *= self._rates.sharpness
+        return softmax(scores, self._active_codes)
 
-    def _chances(self, z: FloatArray, codes: NDArray[np.intp] | None) -> FloatArray:
-        """Return p at `z` over the labels `codes`, or all."""
+    def _scores(self, z: FloatArray) -> FloatArray:
+        """Return W z as one row."""
         scores = np.empty((1, self.n_labels))
         row_sums(self._weights, z, self._products, scores[0])
-        chances: FloatArray = softmax(scores, codes)[0]
-        return chances
+        return scores
 
     def _eagerness(self, codes: NDArray[np.intp] | None) -> Eagerness:
         """Return how much each label that may be chosen (None: all) wants to be tried."""
@@ -209,20 +216,24 @@ class ForwardSoftmax(RelevanceLearner):
         if rivals is not None:
             # Of a retired label a late click may tell: it could be right when it was shown.
             rivals = np.union1d(rivals, [label])
-        chances = self._chances(z, rivals)
+        scores, sharpness = self._scores(z), self._rates.sharpness
+        chances = softmax(np.multiply(scores, sharpness), rivals)[0]
         right = float(chances[label])
         rho_0, rho_1 = self._rates.of(label)
         beta = 1.0 - rho_0 - rho_1
         clicked = rho_0 + beta * right
         slopes = np.multiply(chances, -beta * right)
         slopes[label] += beta * right
+        bend = float(np.add.reduce(np.multiply(slopes, scores[0])))
+        slopes *= sharpness
         square = float(np.add.reduce(np.multiply(slopes, slopes)))
         moves, spreads = look(self._covariance, z.reshape(self._first.shape), self._space)
         noise = max(clicked * (1.0 - clicked), LEAST_NOISE)
-        total = noise + square * float(np.add.reduce(spreads)) + self._rates.spread(label, right)
+        doubt = self._rates.spread(label, right, bend)
+        total = noise + square * float(np.add.reduce(spreads)) + doubt
         error = outcome.feedback - clicked
         self._move(np.multiply(slopes, error / total), moves.reshape(-1))
-        self._rates.learn(label, right, error, total)
+        self._rates.learn(label, right, bend, error, total)
         self._counts[label] += 1.0
         self._rounds += 1.0
         if square > 0.0:

@@ -295,19 +295,21 @@ class SlowForwardSoftmax:
         self.parts = [list(range(width))[i : i + block] for i in range(0, width, block)]
         self.covariance = np.diag(variances)
         self.weights = np.zeros((n_labels, width))
-        self.common, self.doubt = np.array([0.2, 0.2]), np.diag([0.04, 0.0009])
+        # rho_0 and rho_1 of all labels, and the sharpness.
+        self.common = np.array([0.2, 0.2, 1.0])
+        self.doubt = np.diag([0.04, 0.0009, 0.0 if drift else 0.09])
         self.own = np.zeros((n_labels, 2))
         self.own_doubts = [np.diag([0.0225, 0.0009]) for _ in range(n_labels)]
 
     def chances(self, x: FloatArray) -> FloatArray:
-        """Return the softmax of the scores, with (1 + s / 1024)^1024 for exp(s)."""
-        scores = self.weights @ self.inputs(x)
+        """Return the softmax of the sharpened scores, with (1 + s / 1024)^1024 for exp(s)."""
+        scores = self.common[2] * (self.weights @ self.inputs(x))
         grown = np.array([(1 + max(s - scores.max(), -60) / 1024) ** 1024 for s in scores])
         return np.asarray(grown / grown.sum())
 
     def rates(self, label: int) -> FloatArray:
         """Return rho_0 and rho_1 of a label within their bounds."""
-        rates = np.clip(self.common + self.own[label], 0, 0.8)
+        rates = np.clip(self.common[:2] + self.own[label], 0, 0.8)
         return np.asarray(rates * min(1.0, 0.9 / rates.sum()) if rates.sum() else rates)
 
     def update(self, x: FloatArray, label: int, feedback: int) -> None:
@@ -318,10 +320,13 @@ class SlowForwardSoftmax:
         beta, right = 1 - rho_0 - rho_1, p[label]
         clicked = rho_0 + beta * right
         slopes = beta * right * (np.eye(len(p))[label] - p)
-        in_rates = np.array([1 - right, -right])
+        in_own = np.array([1 - right, -right])
+        in_common = np.array([*in_own, slopes @ (self.weights @ z)])
+        slopes *= self.common[2]
         noise, square = max(clicked * (1 - clicked), 0.01), float(slopes @ slopes)
         total = noise + square * float(z @ self.covariance @ z)
-        total += float(in_rates @ (self.doubt + self.own_doubts[label]) @ in_rates)
+        total += float(in_common @ self.doubt @ in_common)
+        total += float(in_own @ self.own_doubts[label] @ in_own)
         step = (feedback - clicked) / total
         self.weights += np.outer(slopes * step, self.covariance @ z)
         for part in self.parts:
@@ -331,8 +336,13 @@ class SlowForwardSoftmax:
             self.covariance[block] -= np.outer(seen, seen) / (len(p) * noise / square + spread)
         variances = np.diag(self.covariance)
         np.fill_diagonal(self.covariance, np.minimum(variances + self.drift, self.first))
-        pairs = (self.common, self.own[label]), (self.doubt, self.own_doubts[label])
-        for rates, doubt in zip(*pairs, strict=True):
-            seen = doubt @ in_rates
-            np.add(rates, seen * step, out=rates)
+        for believed, doubt, slope in (
+            (self.common, self.doubt, in_common),
+            (self.own[label], self.own_doubts[label], in_own),
+        ):
+            seen = doubt @ slope
+            np.add(believed, seen * step, out=believed)
             np.subtract(doubt, np.outer(seen, seen) / total, out=doubt)
+        self.common[2] = np.clip(self.common[2], 1, 10)
+        if not self.drift:
+            self.doubt[2, 2] = min(self.doubt[2, 2] + 1e-5, 0.09)

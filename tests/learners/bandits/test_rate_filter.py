@@ -23,7 +23,7 @@ def heard(rates: RateFilter, rho_0: list[float], rho_1: list[float], n_rounds: i
         clicked = known[0] + (1 - known[0] - known[1]) * right
         noise = max(clicked * (1 - clicked), 0.01)
         error = float(rng.random() < chance) - clicked
-        rates.learn(label, right, error, noise + rates.spread(label, right))
+        rates.learn(label, right, 0.0, error, noise + rates.spread(label, right, 0.0))
     return rates
 
 
@@ -45,21 +45,40 @@ def test_what_is_common_helps_a_label_that_was_never_shown() -> None:
     assert rates.common_beta == pytest.approx(1 - new_0 - new_1)
 
 
+@pytest.mark.parametrize("sharpens", [True, False])
+def test_scores_that_lag_behind_do_not_pass_for_false_clicks(sharpens: bool) -> None:
+    """Clicks never lie, and .8 is a right label's p at first: only with a sharpness is rho_0 0."""
+    rates, gap = RateFilter(2, NoiseRates(0.2, 0.2), sharpens=sharpens), np.log(4.0)
+    for i in range(2_000):
+        truth = float(i % 50 > 0)
+        score = gap if truth else -gap
+        right = float(1 / (1 + np.exp(-score * rates.sharpness)))
+        rho_0, rho_1 = rates.of(0)
+        beta = 1 - rho_0 - rho_1
+        clicked, bend = rho_0 + beta * right, beta * right * (1 - right) * score
+        total = max(clicked * (1 - clicked), 0.01) + rates.spread(0, right, bend)
+        rates.learn(0, right, bend, truth - clicked, total)
+    assert (rates.sharpness > 2, rates.of(0)[0] < 0.05) == (sharpens, sharpens)
+    assert sharpens or rates.sharpness == 1
+
+
 @given(seed=SEEDS)
 def test_stays_within_bounds(seed: int) -> None:
-    """Whatever is heard, rates are in range, doubt does not grow, and nothing is ever NaN."""
+    """Whatever is heard, all is in range, doubt does not grow, and nothing is ever NaN."""
     rng = np.random.default_rng(seed)
     rates = RateFilter(2, NoiseRates(0.2, 0.2))
-    doubt = rates.spread(0, 0.5)
+    doubt = rates.spread(0, 0.5, 0.0)
     for _ in range(200):
-        right, error = float(rng.random()), float(rng.choice([-1.0, 1.0]))
-        rates.learn(0, right, error, 0.01 + rates.spread(0, right))
+        right, error, bend = rng.random(), float(rng.choice([-1.0, 1.0])), float(rng.normal())
+        total = 0.01 + rates.spread(0, right, bend)
+        rates.learn(0, right, bend, error, total)
+        assert 1 <= rates.sharpness <= 10
         rho_0, rho_1 = rates.of(0)
         assert 0 <= rho_0 <= MAX_RATE
         assert 0 <= rho_1 <= MAX_RATE
         assert rho_0 + rho_1 <= MAX_SUM + 1e-12
-        assert rates.spread(0, 0.5) <= doubt + 1e-15
-        doubt = rates.spread(0, 0.5)
+        assert rates.spread(0, 0.5, 0.0) <= doubt + 1e-15
+        doubt = rates.spread(0, 0.5, 0.0)
 
 
 def test_state_round_trip() -> None:
@@ -68,7 +87,7 @@ def test_state_round_trip() -> None:
     copy = RateFilter(2, NoiseRates(0.2, 0.2))
     copy.restore(rates.state())
     for each in (rates, copy):
-        each.learn(1, 0.3, 0.7, 0.4)
+        each.learn(1, 0.3, 0.1, 0.7, 0.4)
     for name, array in rates.state().items():
         assert np.asarray(array).tobytes() == np.asarray(copy.state()[name]).tobytes()
 
@@ -82,6 +101,19 @@ def test_what_is_no_covariance_is_refused(column: int) -> None:
     own[1, column] = 0.5 if column == 3 else -1e-6
     with pytest.raises(StateError, match="own_rates"):
         rates.restore({**state, "own_rates": own})
+
+
+@pytest.mark.parametrize(
+    ("place", "value"), [(2, 0.9), (2, 10.1), (2, np.nan), (0, 2e3), (3, 0.05), (4, 0.1), (8, -1.0)]
+)
+def test_a_common_part_that_no_clicks_lead_to_is_refused(place: int, value: float) -> None:
+    """A sharpness out of bounds, a rate without measure, and what is no covariance, are named."""
+    rates = RateFilter(2, NoiseRates(0.2, 0.2))
+    state = rates.state()
+    common = np.array(state["common_rates"])
+    common[place] = value
+    with pytest.raises(StateError, match="common_rates"):
+        rates.restore({**state, "common_rates": common})
 
 
 def test_bad_estimates_are_refused() -> None:
