@@ -345,7 +345,9 @@ def main() -> None:
     data = load("optdigits", args.data)
     other = train_other(data)
     for setting in plan.settings:
-        if setting not in cells:
+        if setting in cells:
+            print(f"{setting}: from {path}, not run again")
+        else:
             cells[setting] = run_setting(data, other, setting, plan)
             path.write_text(json.dumps(cells))
     found = [cells[setting] for setting in plan.settings]
