@@ -46,13 +46,16 @@ class LabelRates(NamedTuple):
 
 
 class Ours(Contestant):
-    """A learner; with `estimate_every`, its rates come from the rounds so far."""
+    """A learner; where its name says so, rates come from the rounds so far every so many."""
 
-    def __init__(self, name: str, data: Problem, true: Rates, estimate_every: int) -> None:
+    def __init__(
+        self, name: str, data: Problem, true: Rates, estimate_every: int, **options: float
+    ) -> None:
         kind, _, knows = name.partition(" ")
         self._data, self._xs, self._true = data, list(data.xs), true
         self._every = estimate_every if knows == ESTIMATED else None
-        self._learner = create(kind, len(self._xs[0]), data.n_labels, **OPTIONS.get(kind, {}))
+        options = OPTIONS.get(kind, {}) | options
+        self._learner = create(kind, len(self._xs[0]), data.n_labels, **options)
         self._heard: list[tuple[int, int, int]] = []
         if knows == TOLD:
             give_rates(self._learner, LabelRates(*true, *np.zeros((2, data.n_labels))))
