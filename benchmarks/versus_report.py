@@ -29,6 +29,11 @@ COLUMNS = (
 WINDOW = 2_000
 
 
+#: A rival without mistakes is taken for one with a single one in the last fifth of 60,000 rounds:
+#: nothing can be so many times as much as none.
+LEAST_ERROR = 1 / 12_000
+
+
 class Match(NamedTuple):
     """Two contestants on the same streams: their mean errors, and who the rival was."""
 
@@ -39,7 +44,7 @@ class Match(NamedTuple):
     @property
     def ratio(self) -> float:
         """Our error in shares of theirs."""
-        return self.ours / max(self.theirs, 1e-9)
+        return self.ours / max(self.theirs, LEAST_ERROR)
 
 
 def match(
