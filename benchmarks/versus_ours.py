@@ -46,7 +46,7 @@ class LabelRates(NamedTuple):
 
 
 class Ours(Contestant):
-    """A learner; where its name says so, rates come from the rounds so far every so many."""
+    """A learner; where its name says so, it gets rates every `estimate_every` rounds from those."""
 
     def __init__(
         self, name: str, data: Problem, true: Rates, estimate_every: int, **options: float

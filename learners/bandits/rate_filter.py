@@ -21,7 +21,8 @@ COMMON_DEVIATIONS = (0.2, 0.03)
 LABEL_DEVIATIONS = (0.15, 0.03)
 #: The sharpness begins with 1 and this standard deviation, which its variance makes up for by so
 #: much a click, because the weights go on growing. Below 1 it would undo weights that overshoot,
-#: as they do while they are few clicks old, and keep them from coming right by themselves.
+#: as they do while they are few clicks old, and keep them from coming right by themselves; more
+#: than twice the highest that was seen is the most.
 SHARPNESS_DEVIATION, SHARPNESS_DRIFT = 0.3, 1e-5
 SHARPNESS_BOUNDS = (1.0, 10.0)
 #: Largest rate, and largest sum of both, that is used: beyond it a click would tell less than a
@@ -30,7 +31,7 @@ MAX_RATE, MAX_SUM = 0.8, 0.9
 #: What rounding may add to a covariance in a state, in shares of it.
 _ROUNDING = 1e-9
 #: Beyond any number that clicks lead to.
-MAX_NUMBER = 1e3
+_MAX_NUMBER = 1e3
 _FIRST_COMMON = np.square([*COMMON_DEVIATIONS, SHARPNESS_DEVIATION])
 
 
@@ -270,8 +271,8 @@ def _within(rho_0: float, rho_1: float) -> tuple[float, float]:
 
 
 def _check_sizes(name: str, numbers: FloatArray) -> None:
-    if not (np.abs(numbers) <= MAX_NUMBER).all():
-        what = f"numbers of size at most {MAX_NUMBER:g}"
+    if not (np.abs(numbers) <= _MAX_NUMBER).all():
+        what = f"numbers of size at most {_MAX_NUMBER:g}"
         raise StateError(expected(f"state's {name}", what, numbers.tolist()))
 
 

@@ -64,7 +64,7 @@ def test_scores_that_lag_behind_do_not_pass_for_false_clicks(sharpens: bool) -> 
 
 @given(seed=SEEDS)
 def test_stays_within_bounds(seed: int) -> None:
-    """Whatever is heard, all is in range, doubt does not grow, and nothing is ever NaN."""
+    """Whatever is heard, all is in range, doubt about rates does not grow, nothing is ever NaN."""
     rng = np.random.default_rng(seed)
     rates = RateFilter(2, NoiseRates(0.2, 0.2))
     doubt = rates.spread(0, 0.5, 0.0)
