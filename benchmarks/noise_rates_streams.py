@@ -50,6 +50,13 @@ def linear_labels(
     data: Dataset, rows: IntArray, right: float, rng: np.random.Generator
 ) -> IntArray:
     """Show what a perceptron holds for best, trained until it is a bit better; else explore."""
+    return linear_rounds(data, rows, right, rng)[0]
+
+
+def linear_rounds(
+    data: Dataset, rows: IntArray, right: float, rng: np.random.Generator
+) -> tuple[IntArray, NDArray[np.float64]]:
+    """Return `linear_labels`, and the propensities that they were shown with."""
     length = np.maximum(np.linalg.norm(data.xs, axis=1, keepdims=True), 1e-12)
     xs = np.hstack([data.xs / length, np.full((len(data.xs), 1), 0.1)])
     weights = np.zeros((data.n_labels, xs.shape[1]))
@@ -67,4 +74,6 @@ def linear_labels(
     explore = max(0.02, (accuracy - right) / (accuracy - 1 / data.n_labels))
     greedy = (xs[rows] @ weights.T).argmax(axis=1)
     any_label = rng.integers(data.n_labels, size=len(rows))
-    return np.where(rng.random(len(rows)) < explore, any_label, greedy)
+    labels = np.where(rng.random(len(rows)) < explore, any_label, greedy)
+    each = explore / data.n_labels
+    return labels, np.where(labels == greedy, 1 - explore + each, each)

@@ -24,7 +24,7 @@ from learners.bandits.linear import (
     product_space,
     row_sums,
 )
-from learners.bandits.rate_filter import RateFilter
+from learners.bandits.rate_filter import LEAST_NOISE, RateFilter
 from learners.bandits.relevance_learner import RelevanceLearner, batch_sums, first_rates
 from learners.bandits.softmax import softmax
 from learners.base import (
@@ -39,8 +39,6 @@ from learners.errors import ParameterError, expected
 #: Prior variances of a weight, and of the constant's: how much a label is likelier than others
 #: wherever it is shown. (With .3 a label that is often clicked by mistake passes for likely.)
 PRIOR_VARIANCE, CONSTANT_VARIANCE = 10.0, 0.03
-#: Least variance of a click: one that was as good as certain must not move all by itself.
-LEAST_NOISE = 0.01
 
 
 class ForwardSoftmax(RelevanceLearner):
@@ -57,9 +55,10 @@ class ForwardSoftmax(RelevanceLearner):
 
         m = rho_0a + beta_a p_a,       p = softmax(s W z),       beta_a = 1 - rho_0a - rho_1a
 
-    One extended Kalman filter, [2]_, has the weights (one covariance P for the rows of all labels,
-    within blocks b), the rates and the sharpness s (`RateFilter`, with c their part in the
-    variance). A bit y that was heard of a moves every label's row by its slope g::
+    An extended Kalman filter, [2]_, has the weights (one covariance P for the rows of all labels,
+    within blocks b), another the rates and the sharpness s (`RateFilter`; c is what doubt about
+    the rates adds to the variance). A bit y that was heard of a moves every label's row by its
+    slope g::
 
         g_k = s beta_a p_a (1[k = a] - p_k)
         v = max(m (1 - m), .01),       total = v + |g|^2 z' P z + c
@@ -67,7 +66,9 @@ class ForwardSoftmax(RelevanceLearner):
         P_b <- P_b - (P_b z_b)(P_b z_b)' / (K v / |g|^2 + z_b' P_b z_b),     then P_b + drift I
 
     so that a click on one label speaks against its rivals, which regression label by label does
-    not hear. (One bit tells of one direction in K: hence the K.) Labels are chosen by inverse gap
+    not hear. (One bit tells of one direction in K: hence the K.) It learns as well from rounds that
+    somebody else decided, as a challenger does, if their propensities are true: what he knew
+    counts for the rates, not for the weights. Labels are chosen by inverse gap
     weighting of p (`GapExploration`), with gaps as they show in clicks, and none more often than
     its chance to be right, times its odds against the best.
 
@@ -229,11 +230,18 @@ class ForwardSoftmax(RelevanceLearner):
         square = float(np.add.reduce(np.multiply(slopes, slopes)))
         moves, spreads = look(self._covariance, z.reshape(self._first.shape), self._space)
         noise = max(clicked * (1.0 - clicked), LEAST_NOISE)
-        doubt = self._rates.spread(label, right, bend)
-        total = noise + square * float(np.add.reduce(spreads)) + doubt
+        doubt = square * float(np.add.reduce(spreads))
+        total = noise + doubt + self._rates.spread(label, right)
         error = outcome.feedback - clicked
         self._move(np.multiply(slopes, error / total), moves.reshape(-1))
-        self._rates.learn(label, right, bend, error, total)
+        self._rates.learn(
+            label,
+            outcome.feedback,
+            right=right,
+            bend=bend,
+            doubt=doubt,
+            propensity=outcome.propensity,
+        )
         self._counts[label] += 1.0
         self._rounds += 1.0
         if square > 0.0:

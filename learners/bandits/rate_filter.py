@@ -19,12 +19,18 @@ from learners.noise.rates import NoiseRates
 #: more doubt about these, labels that are often clicked by mistake were taken for right ones.
 COMMON_DEVIATIONS = (0.2, 0.03)
 LABEL_DEVIATIONS = (0.15, 0.03)
-#: The sharpness begins with 1 and this standard deviation, which its variance makes up for by so
-#: much a click, because the weights go on growing. Below 1 it would undo weights that overshoot,
-#: as they do while they are few clicks old, and keep them from coming right by themselves; more
-#: than twice the highest that was seen is the most.
-SHARPNESS_DEVIATION, SHARPNESS_DRIFT = 0.3, 1e-5
-SHARPNESS_BOUNDS = (1.0, 10.0)
+#: The sharpness begins with 1 and this standard deviation. Below 1 it would undo weights that
+#: overshoot, as they do while they are few clicks old, and keep them from coming right by
+#: themselves; more than twice the highest that was seen is the most.
+SHARPNESS_DEVIATION, SHARPNESS_BOUNDS = 0.3, (1.0, 10.0)
+#: The trust begins with 0, as in rounds that the learner itself decided, and this deviation: of
+#: those tried, the log of somebody who is mostly right was understood soonest with it.
+TRUST_DEVIATION, TRUST_BOUNDS = 0.3, (0.0, 1.0)
+#: Variance that sharpness and trust gain with a click, up to their first: weights go on growing,
+#: and know in the end what others knew before.
+CHANGE = 1e-5
+#: Least variance of a click: one that was as good as certain must not move all by itself.
+LEAST_NOISE = 0.01
 #: Largest rate, and largest sum of both, that is used: beyond it a click would tell less than a
 #: tenth of what it tells without noise, and the learner would stop learning for ever.
 MAX_RATE, MAX_SUM = 0.8, 0.9
@@ -32,7 +38,10 @@ MAX_RATE, MAX_SUM = 0.8, 0.9
 _ROUNDING = 1e-9
 #: Beyond any number that clicks lead to.
 _MAX_NUMBER = 1e3
-_FIRST_COMMON = np.square([*COMMON_DEVIATIONS, SHARPNESS_DEVIATION])
+#: Where they stand in what is common, after rho_0 and rho_1; and the first variances of the four.
+_SHARPNESS, _TRUST = 2, 3
+_FIRST_COMMON = np.square([*COMMON_DEVIATIONS, SHARPNESS_DEVIATION, TRUST_DEVIATION])
+_MOST_DOUBTS: list[float] = _FIRST_COMMON.tolist()
 
 
 class Pair(NamedTuple):
@@ -64,67 +73,81 @@ class Pair(NamedTuple):
         )
 
 
-class Common(NamedTuple):
-    """(rho_0, rho_1) of all labels and the sharpness, and the covariance of the three."""
+class Common:
+    """(rho_0, rho_1) of all labels, sharpness and trust, and the covariance of the four.
 
-    rho_0: float
-    rho_1: float
-    sharpness: float
-    v_00: float
-    v_01: float
-    v_02: float
-    v_11: float
-    v_12: float
-    v_22: float
+    In plain floats: for four numbers numpy takes longer.
+    """
 
-    def look(self, right: float, bend: float) -> tuple[float, float, float, float]:
-        """Return C j, and j' C j, of the slopes j = (1 - right, -right, bend)."""
-        wrong = 1.0 - right
-        move_0 = self.v_00 * wrong - self.v_01 * right + self.v_02 * bend
-        move_1 = self.v_01 * wrong - self.v_11 * right + self.v_12 * bend
-        move_2 = self.v_02 * wrong - self.v_12 * right + self.v_22 * bend
-        return move_0, move_1, move_2, max(wrong * move_0 - right * move_1 + bend * move_2, 0.0)
+    def __init__(self, rho_0: float, rho_1: float, *, sharpens: bool) -> None:
+        self.means = [rho_0, rho_1, SHARPNESS_BOUNDS[0], TRUST_BOUNDS[0]]
+        self.covariance: list[list[float]] = np.diag(_FIRST_COMMON).tolist()
+        if not sharpens:
+            self.know(_SHARPNESS, SHARPNESS_BOUNDS[0])
 
-    def moved(
-        self, move_0: float, move_1: float, move_2: float, error: float, total: float
-    ) -> Common:
-        """Return it after a click that was off by `error`, of variance `total`."""
+    @property
+    def rates(self) -> Pair:
+        """The rates alone."""
+        (v_00, v_01, _, _), (_, v_11, _, _) = self.covariance[:2]
+        return Pair(self.means[0], self.means[1], v_00, v_01, v_11)
+
+    def look(self, slopes: tuple[float, float, float, float]) -> tuple[list[float], float]:
+        """Return C j, and j' C j, of the slopes j."""
+        i, j, k, m = slopes
+        moves = [a * i + b * j + c * k + d * m for a, b, c, d in self.covariance]
+        a, b, c, d = moves
+        return moves, max(a * i + b * j + c * k + d * m, 0.0)
+
+    def move(self, moves: list[float], error: float, total: float) -> None:
+        """Take in a click that was off by `error`, of variance `total`; `moves` is C j."""
         step = error / total
-        least, most = SHARPNESS_BOUNDS
-        v_22 = self.v_22
-        if v_22:  # or else the sharpness is known
-            v_22 = max(v_22 - move_2 * move_2 / total, 0.0) + SHARPNESS_DRIFT
-        return Common(
-            self.rho_0 + move_0 * step,
-            self.rho_1 + move_1 * step,
-            min(max(self.sharpness + move_2 * step, least), most),
-            max(self.v_00 - move_0 * move_0 / total, 0.0),
-            self.v_01 - move_0 * move_1 / total,
-            self.v_02 - move_0 * move_2 / total,
-            max(self.v_11 - move_1 * move_1 / total, 0.0),
-            self.v_12 - move_1 * move_2 / total,
-            min(v_22, SHARPNESS_DEVIATION * SHARPNESS_DEVIATION),
-        )
+        self.means = [mean + move * step for mean, move in zip(self.means, moves, strict=True)]
+        self.covariance = [
+            [value - by * move / total for value, move in zip(row, moves, strict=True)]
+            for row, by in zip(self.covariance, moves, strict=True)
+        ]
+        for place in range(_SHARPNESS):
+            self.covariance[place][place] = max(self.covariance[place][place], 0.0)
+        self._bound(_SHARPNESS, SHARPNESS_BOUNDS)
+        self._bound(_TRUST, TRUST_BOUNDS)
 
-    def known(self, rho_0: float, rho_1: float) -> Common:
-        """Return it with rates that are known."""
-        return Common(rho_0, rho_1, self.sharpness, 0.0, 0.0, 0.0, 0.0, 0.0, self.v_22)
+    def _bound(self, place: int, bounds: tuple[float, float]) -> None:
+        """Keep a number within its bounds, and let it change, unless it is known."""
+        row, (least, most) = self.covariance[place], bounds
+        self.means[place] = min(max(self.means[place], least), most)
+        if row[place]:
+            row[place] = min(max(row[place], 0.0) + CHANGE, _MOST_DOUBTS[place])
+
+    def know(self, place: int, value: float) -> None:
+        """Take a number as known: clicks do not move it any more."""
+        self.means[place] = value
+        self.covariance[place] = [0.0] * len(self.means)
+        for row in self.covariance:
+            row[place] = 0.0
 
 
 class RateFilter:
     """What is believed of each label's rho_0 and rho_1, and how surely; and how sharp p is.
 
     The rates of label k are t + d_k, of which t is common to all labels. Every click moves them as
-    a Kalman filter does, [1]_: a click on label k, which is right with probability
-    p = softmax(s f)_k of scores f, has the chance m = rho_0 + (1 - rho_0 - rho_1) p, whose slopes
-    in t and the sharpness s are j = (1 - p, -p, h), with h = (1 - rho_0 - rho_1) p (f_k - p' f).
-    With `total` the variance of the click around m::
+    a Kalman filter does, [1]_. With p = softmax(s f)_k of scores f, and r the propensity that label
+    k was shown with, a click on it has the chance::
 
-        (t, s) <- (t, s) + C j (y - m) / total,      C <- C - (C j)(C j)' / total
+        m = rho_0 + beta q,      q = p + u (r - p),      beta = 1 - rho_0 - rho_1
 
-    and d_k likewise, with a covariance of its own. Scores grow slowly where labels are far apart.
-    Without s, all the clicks on labels that are right more surely than p says would raise rho_0,
-    and for good, because surely wrong labels, which tell of it, are hardly shown any more.
+    The slopes of m in t, the sharpness s and the trust u are j = (1 - q, -q, (1 - u) h,
+    beta (r - p)), with h = beta p (f_k - p' f). With total the variance of the click around m,
+    what p itself may be off by included::
+
+        (t, s, u) <- (t, s, u) + C j (y - m) / total,      C <- C - (C j)(C j)' / total
+
+    and d_k likewise, with a covariance of its own.
+
+    Scores grow slowly where labels are far apart. Without s, all the clicks on labels that are
+    right more surely than p says would raise rho_0, and for good, because surely wrong labels,
+    which tell of it, are hardly shown any more. Without u, so would the clicks in a log of
+    somebody who knew what was right when the scores did not: who chose showed by r how sure he
+    was of it.
 
     Use it where the rates are wanted while it is being learned which labels are right. It needs
     a p that is calibrated, as the softmax of exactly one right label is.
@@ -144,9 +167,7 @@ class RateFilter:
     """
 
     def __init__(self, n_labels: int, common: NoiseRates, *, sharpens: bool = True) -> None:
-        v_00, v_11, v_22 = _FIRST_COMMON.tolist()
-        rates, doubt = (common.rho_0, common.rho_1), v_22 if sharpens else 0.0
-        self._common = Common(*rates, 1.0, v_00, 0.0, 0.0, v_11, 0.0, doubt)
+        self._common = Common(common.rho_0, common.rho_1, sharpens=sharpens)
         self._own = [_stranger() for _ in range(n_labels)]
 
     @property
@@ -164,44 +185,81 @@ class RateFilter:
     @property
     def errors(self) -> tuple[FloatArray, FloatArray]:
         """Standard errors of the rates of each label, each of shape (K,)."""
-        common = self._common
+        common = self._common.rates
         own = np.array([(each.v_00, each.v_11) for each in self._own])
         return np.sqrt(own[:, 0] + common.v_00), np.sqrt(own[:, 1] + common.v_11)
 
     @property
     def common_beta(self) -> float:
         """1 - rho_0 - rho_1 of what the labels have in common, as it is used."""
-        rho_0, rho_1 = _within(self._common.rho_0, self._common.rho_1)
+        rho_0, rho_1 = _within(*self._common.means[:2])
         return 1.0 - rho_0 - rho_1
 
     def of(self, label: int) -> tuple[float, float]:
         """Return rho_0 and rho_1 of a label as they are used: at least 0, with a sum below 1."""
-        own = self._own[label]
-        return _within(self._common.rho_0 + own.rho_0, self._common.rho_1 + own.rho_1)
+        common, own = self._common.means, self._own[label]
+        return _within(common[0] + own.rho_0, common[1] + own.rho_1)
 
     @property
     def sharpness(self) -> float:
         """What scores are multiplied by before the softmax."""
-        return self._common.sharpness
+        return self._common.means[_SHARPNESS]
 
-    def spread(self, label: int, right: float, bend: float) -> float:
-        """Return what doubt about rates and sharpness adds to the variance of a click on `label`.
+    @property
+    def trust(self) -> float:
+        """How far propensities are taken for chances to be right, in [0, 1]."""
+        return self._common.means[_TRUST]
 
-        `right` is the chance that it is right, `bend` the slope of the click's in the sharpness.
+    def spread(self, label: int, right: float) -> float:
+        """Return what doubt about rates adds to the variance of a click on `label`.
+
+        `right` is the chance that it is right.
         """
-        return self._common.look(right, bend)[3] + self._own[label].look(right)[2]
+        return self._common.rates.look(right)[2] + self._own[label].look(right)[2]
 
-    def learn(self, label: int, right: float, bend: float, error: float, total: float) -> None:
-        """Take in a click on `label` that was off by `error`, of variance `total`."""
+    def learn(
+        self,
+        label: int,
+        feedback: int,
+        *,
+        right: float,
+        bend: float,
+        doubt: float,
+        propensity: float,
+    ) -> None:
+        """Take in whether `label`, shown with probability `propensity`, was clicked.
+
+        Parameters
+        ----------
+        label, feedback
+            Code and bit.
+        right
+            The chance p that it is right.
+        bend
+            h: the slope of beta p in the sharpness.
+        doubt
+            Variance of beta p, as far as the scores are in doubt.
+        propensity
+            r, in [0, 1].
+        """
+        trust, ahead = self.trust, propensity - right
+        own_word = 1.0 - trust
+        seen = right + trust * ahead
+        rho_0, rho_1 = self.of(label)
+        beta = 1.0 - rho_0 - rho_1
+        clicked = rho_0 + beta * seen
         common, own = self._common, self._own[label]
-        move_0, move_1, move_2, _ = common.look(right, bend)
-        self._common = common.moved(move_0, move_1, move_2, error, total)
-        move_0, move_1, _ = own.look(right)
-        self._own[label] = own.moved(move_0, move_1, error, total)
+        moves, common_doubt = common.look((1.0 - seen, -seen, own_word * bend, beta * ahead))
+        own_0, own_1, own_doubt = own.look(seen)
+        total = max(clicked * (1.0 - clicked), LEAST_NOISE)
+        total += own_word * own_word * doubt + common_doubt + own_doubt
+        error = feedback - clicked
+        common.move(moves, error, total)
+        self._own[label] = own.moved(own_0, own_1, error, total)
 
     def set_common(self, rates: NoiseRates) -> None:
         """Take the same rates for all labels, as known: clicks do not move them any more."""
-        self._common = self._common.known(rates.rho_0, rates.rho_1)
+        self._know(rates.rho_0, rates.rho_1)
         self._own = [Pair(0.0, 0.0, 0.0, 0.0, 0.0) for _ in self._own]
 
     def set_each(
@@ -226,13 +284,17 @@ class RateFilter:
             np.minimum(errors, most)
             for errors, most in zip((rho_0_error, rho_1_error), LABEL_DEVIATIONS, strict=True)
         )
-        self._common = self._common.known(*means)
+        self._know(*means)
         self._own = [
-            Pair(own_0 - means[0], own_1 - means[1], *_variances(doubt_0, doubt_1))
+            Pair(own_0 - means[0], own_1 - means[1], doubt_0 * doubt_0, 0.0, doubt_1 * doubt_1)
             for own_0, own_1, doubt_0, doubt_1 in zip(
                 rho_0.tolist(), rho_1.tolist(), *(each.tolist() for each in doubts), strict=True
             )
         ]
+
+    def _know(self, rho_0: float, rho_1: float) -> None:
+        self._common.know(0, rho_0)
+        self._common.know(1, rho_1)
 
     def add(self) -> None:
         """Add a label, of which is known what is known of all."""
@@ -240,26 +302,33 @@ class RateFilter:
 
     def state(self) -> State:
         """Return all of it as arrays."""
-        return {"common_rates": np.array(self._common), "own_rates": np.array(self._own)}
+        return {
+            "common_rates": np.array(self._common.means),
+            "common_covariance": np.array(self._common.covariance),
+            "own_rates": np.array(self._own),
+        }
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
         """Take what `state` returned."""
-        common = state_array(state, "common_rates", (len(Common._fields),))
+        size = len(_FIRST_COMMON)
+        means = state_array(state, "common_rates", (size,))
+        covariance = state_array(state, "common_covariance", (size, size))
         own = state_array(state, "own_rates", (len(self._own), len(Pair._fields)))
-        _check_sizes("common_rates", common)
+        _check_sizes("common_rates", means)
         _check_sizes("own_rates", own)
-        _check_common(common)
+        for place, (least, most) in ((_SHARPNESS, SHARPNESS_BOUNDS), (_TRUST, TRUST_BOUNDS)):
+            if not least <= means[place] <= most:
+                what = f"a number in [{least:g}, {most:g}]"
+                raise StateError(expected("state's common_rates", what, float(means[place])))
+        check_covariances("common_covariance", covariance[np.newaxis], _FIRST_COMMON)
         _check_pairs(own)
-        self._common = Common(*common.tolist())
+        self._common.means, self._common.covariance = means.tolist(), covariance.tolist()
         self._own = [Pair(*row) for row in own.tolist()]
 
 
 def _stranger() -> Pair:
-    return Pair(0.0, 0.0, *_variances(*LABEL_DEVIATIONS))
-
-
-def _variances(deviation_0: float, deviation_1: float) -> tuple[float, float, float]:
-    return deviation_0 * deviation_0, 0.0, deviation_1 * deviation_1
+    deviation_0, deviation_1 = LABEL_DEVIATIONS
+    return Pair(0.0, 0.0, deviation_0 * deviation_0, 0.0, deviation_1 * deviation_1)
 
 
 def _within(rho_0: float, rho_1: float) -> tuple[float, float]:
@@ -274,19 +343,6 @@ def _check_sizes(name: str, numbers: FloatArray) -> None:
     if not (np.abs(numbers) <= _MAX_NUMBER).all():
         what = f"numbers of size at most {_MAX_NUMBER:g}"
         raise StateError(expected(f"state's {name}", what, numbers.tolist()))
-
-
-def _check_common(numbers: FloatArray) -> None:
-    """Raise StateError unless clicks lead to such a sharpness, and its covariance is one."""
-    least, most = SHARPNESS_BOUNDS
-    sharpness = float(numbers[2])
-    if not least <= sharpness <= most:
-        what = f"a sharpness in [{least:g}, {most:g}]"
-        raise StateError(expected("state's common_rates", what, sharpness))
-    upper = np.triu_indices(3)
-    covariance = np.zeros((3, 3))
-    covariance[upper] = covariance.T[upper] = numbers[3:]
-    check_covariances("common_rates", covariance[np.newaxis], _FIRST_COMMON)
 
 
 def _check_pairs(rows: FloatArray) -> None:

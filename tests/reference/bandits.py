@@ -295,9 +295,9 @@ class SlowForwardSoftmax:
         self.parts = [list(range(width))[i : i + block] for i in range(0, width, block)]
         self.covariance = np.diag(variances)
         self.weights = np.zeros((n_labels, width))
-        # rho_0 and rho_1 of all labels, and the sharpness.
-        self.common = np.array([0.2, 0.2, 1.0])
-        self.doubt = np.diag([0.04, 0.0009, 0.0 if drift else 0.09])
+        # rho_0 and rho_1 of all labels, the sharpness and the trust.
+        self.common = np.array([0.2, 0.2, 1.0, 0.0])
+        self.doubt = np.diag([0.04, 0.0009, 0.0 if drift else 0.09, 0.09])
         self.own = np.zeros((n_labels, 2))
         self.own_doubts = [np.diag([0.0225, 0.0009]) for _ in range(n_labels)]
 
@@ -312,7 +312,7 @@ class SlowForwardSoftmax:
         rates = np.clip(self.common[:2] + self.own[label], 0, 0.8)
         return np.asarray(rates * min(1.0, 0.9 / rates.sum()) if rates.sum() else rates)
 
-    def update(self, x: FloatArray, label: int, feedback: int) -> None:
+    def update(self, x: FloatArray, label: int, feedback: int, propensity: float) -> None:
         """Learn from one round."""
         z, p = self.inputs(x), self.chances(x)
         self.inputs.learn(x)
@@ -320,12 +320,12 @@ class SlowForwardSoftmax:
         beta, right = 1 - rho_0 - rho_1, p[label]
         clicked = rho_0 + beta * right
         slopes = beta * right * (np.eye(len(p))[label] - p)
-        in_own = np.array([1 - right, -right])
-        in_common = np.array([*in_own, slopes @ (self.weights @ z)])
+        bend = float(slopes @ (self.weights @ z))
         slopes *= self.common[2]
         noise, square = max(clicked * (1 - clicked), 0.01), float(slopes @ slopes)
-        total = noise + square * float(z @ self.covariance @ z)
-        total += float(in_common @ self.doubt @ in_common)
+        doubt = square * float(z @ self.covariance @ z)
+        in_own = np.array([1 - right, -right])
+        total = noise + doubt + float(in_own @ self.doubt[:2, :2] @ in_own)
         total += float(in_own @ self.own_doubts[label] @ in_own)
         step = (feedback - clicked) / total
         self.weights += np.outer(slopes * step, self.covariance @ z)
@@ -336,13 +336,27 @@ class SlowForwardSoftmax:
             self.covariance[block] -= np.outer(seen, seen) / (len(p) * noise / square + spread)
         variances = np.diag(self.covariance)
         np.fill_diagonal(self.covariance, np.minimum(variances + self.drift, self.first))
-        for believed, doubt, slope in (
+        self.learn_rates(label, feedback, right, bend, doubt, propensity)
+
+    def learn_rates(
+        self, label: int, feedback: int, p: float, bend: float, doubt: float, propensity: float
+    ) -> None:
+        """Learn of rates, sharpness and trust, from the chance that they make of p together."""
+        trust, (rho_0, rho_1) = self.common[3], self.rates(label)
+        beta, right = 1 - rho_0 - rho_1, (1 - trust) * p + trust * propensity
+        clicked = rho_0 + beta * right
+        in_common = np.array([1 - right, -right, (1 - trust) * bend, beta * (propensity - p)])
+        in_own = in_common[:2]
+        total = max(clicked * (1 - clicked), 0.01) + (1 - trust) ** 2 * doubt
+        total += float(in_common @ self.doubt @ in_common)
+        total += float(in_own @ self.own_doubts[label] @ in_own)
+        for believed, known, slope in (
             (self.common, self.doubt, in_common),
             (self.own[label], self.own_doubts[label], in_own),
         ):
-            seen = doubt @ slope
-            np.add(believed, seen * step, out=believed)
-            np.subtract(doubt, np.outer(seen, seen) / total, out=doubt)
-        self.common[2] = np.clip(self.common[2], 1, 10)
-        if not self.drift:
-            self.doubt[2, 2] = min(self.doubt[2, 2] + 1e-5, 0.09)
+            seen = known @ slope
+            np.add(believed, seen * (feedback - clicked) / total, out=believed)
+            np.subtract(known, np.outer(seen, seen) / total, out=known)
+        self.common[2:] = np.clip(self.common[2:], [1, 0], [10, 1])
+        for place in (3,) if self.drift else (2, 3):
+            self.doubt[place, place] = min(self.doubt[place, place] + 1e-5, 0.09)

@@ -43,9 +43,9 @@ def test_equals_slow_twin(block: int, drift: float, seed: int) -> None:
         np.testing.assert_allclose(fast.relevance(x), slow.chances(x), rtol=1e-6, atol=1e-12)
         rates = np.array([slow.rates(label) for label in range(3)])
         np.testing.assert_allclose(np.transpose(fast.label_rates), rates, rtol=1e-6, atol=1e-9)
-        label, bit = int(rng.integers(3)), int(rng.integers(2))
-        fast.update(Outcome(x, label, label, 1.0, bit))
-        slow.update(x, label, bit)
+        label, bit, shown_with = int(rng.integers(3)), int(rng.integers(2)), 1 - rng.random()
+        fast.update(Outcome(x, label, label, shown_with, bit))
+        slow.update(x, label, bit, shown_with)
 
 
 def test_trace_by_hand() -> None:
@@ -101,6 +101,23 @@ def test_is_not_misled_by_the_noise_of_each_label() -> None:
     assert found_0[2] - found_0[:2].max() > 0.25
     np.testing.assert_allclose(found_1, 0.1, atol=0.05)
     assert (alone.rho_0, alone.rho_1) == pytest.approx((found_0.mean(), found_1.mean()))
+
+
+@pytest.mark.parametrize("propensities", [True, False])
+def test_learns_from_the_log_of_somebody_who_is_mostly_right(propensities: bool) -> None:
+    """Clicks on what he showed do not pass for false ones, as long as his propensities tell."""
+    rng, learner = np.random.default_rng(0), ForwardSoftmax(6, 10, n_waves=0)
+    corners = rng.normal(size=(10, 6))
+    for truth in rng.integers(10, size=3_000).tolist():
+        best = truth if rng.random() < 0.9 else int(rng.integers(10))
+        label = best if rng.random() < 0.95 else int(rng.integers(10))
+        clicked = int(rng.random() < (0.6 if label == truth else 0.2))
+        share = (0.955 if label == best else 0.005) if propensities else 0.1
+        x = corners[truth] + 0.4 * rng.normal(size=6)
+        learner.update(Outcome(x, label, label, share, clicked))
+    greedy = [decision.greedy for decision in learner.distributions(corners)]
+    assert (greedy == list(range(10))) == propensities
+    assert (learner.rho_0 < 0.35) == propensities
 
 
 def test_known_rates_stay() -> None:
@@ -223,7 +240,9 @@ def test_bad_rates_are_refused() -> None:
     assert state_digest(learner.state()) == before
 
 
-@pytest.mark.parametrize("name", ["counts", "covariances", "common_rates", "own_rates"])
+@pytest.mark.parametrize(
+    "name", ["counts", "covariances", "common_rates", "common_covariance", "own_rates"]
+)
 def test_states_out_of_range_are_refused(name: str) -> None:
     """A count or a variance below 0 in a state is named."""
     state = ForwardSoftmax(2, 3, n_waves=0).state()

@@ -19,12 +19,16 @@ def heard(rates: RateFilter, rho_0: list[float], rho_1: list[float], n_rounds: i
     for _ in range(n_rounds):
         label, right = int(rng.integers(len(rho_0))), float(rng.random() < 0.5)
         chance = 1 - rho_1[label] if right else rho_0[label]
-        known = rates.of(label)
-        clicked = known[0] + (1 - known[0] - known[1]) * right
-        noise = max(clicked * (1 - clicked), 0.01)
-        error = float(rng.random() < chance) - clicked
-        rates.learn(label, right, 0.0, error, noise + rates.spread(label, right, 0.0))
+        learn(rates, label, int(rng.random() < chance), right)
     return rates
+
+
+def learn(
+    rates: RateFilter, label: int, bit: int, right: float, bend: float = 0.0, shown_with: float = -1
+) -> None:
+    """Let it hear a click on a label; who showed it knew no more than p says unless told."""
+    propensity = right if shown_with < 0 else shown_with
+    rates.learn(label, bit, right=right, bend=bend, doubt=0.0, propensity=propensity)
 
 
 def test_finds_what_is_there() -> None:
@@ -50,16 +54,26 @@ def test_scores_that_lag_behind_do_not_pass_for_false_clicks(sharpens: bool) -> 
     """Clicks never lie, and .8 is a right label's p at first: only with a sharpness is rho_0 0."""
     rates, gap = RateFilter(2, NoiseRates(0.2, 0.2), sharpens=sharpens), np.log(4.0)
     for i in range(2_000):
-        truth = float(i % 50 > 0)
+        truth = int(i % 50 > 0)
         score = gap if truth else -gap
         right = float(1 / (1 + np.exp(-score * rates.sharpness)))
-        rho_0, rho_1 = rates.of(0)
-        beta = 1 - rho_0 - rho_1
-        clicked, bend = rho_0 + beta * right, beta * right * (1 - right) * score
-        total = max(clicked * (1 - clicked), 0.01) + rates.spread(0, right, bend)
-        rates.learn(0, right, bend, truth - clicked, total)
+        beta = 1 - sum(rates.of(0))
+        learn(rates, 0, truth, right, beta * right * (1 - right) * score)
     assert (rates.sharpness > 2, rates.of(0)[0] < 0.05) == (sharpens, sharpens)
     assert sharpens or rates.sharpness == 1
+
+
+@pytest.mark.parametrize("knew", [True, False])
+def test_what_the_one_who_chose_knew_does_not_pass_for_false_clicks(knew: bool) -> None:
+    """In a log of somebody who is mostly right, while p is still .1: his propensities tell."""
+    rates, rng = RateFilter(10, NoiseRates(0.2, 0.2)), np.random.default_rng(0)
+    for _ in range(2_000):
+        explored, label = rng.random() < 0.1, int(rng.integers(10))
+        right = rng.random() < (0.1 if explored else 0.9)
+        clicked = int(rng.random() < (0.8 if right else 0.1))
+        learn(rates, label, clicked, 0.1, shown_with=(0.01 if explored else 0.91) if knew else 0.1)
+    assert (rates.trust > 0.7, rates.means[0] < 0.25) == (knew, knew)
+    assert knew or rates.means[0] > 0.4
 
 
 @given(seed=SEEDS)
@@ -67,18 +81,17 @@ def test_stays_within_bounds(seed: int) -> None:
     """Whatever is heard, all is in range, doubt about rates does not grow, nothing is ever NaN."""
     rng = np.random.default_rng(seed)
     rates = RateFilter(2, NoiseRates(0.2, 0.2))
-    doubt = rates.spread(0, 0.5, 0.0)
+    doubt = rates.spread(0, 0.5)
     for _ in range(200):
-        right, error, bend = rng.random(), float(rng.choice([-1.0, 1.0])), float(rng.normal())
-        total = 0.01 + rates.spread(0, right, bend)
-        rates.learn(0, right, bend, error, total)
+        learn(rates, 0, int(rng.integers(2)), rng.random(), float(rng.normal()), rng.random())
         assert 1 <= rates.sharpness <= 10
+        assert 0 <= rates.trust <= 1
         rho_0, rho_1 = rates.of(0)
         assert 0 <= rho_0 <= MAX_RATE
         assert 0 <= rho_1 <= MAX_RATE
         assert rho_0 + rho_1 <= MAX_SUM + 1e-12
-        assert rates.spread(0, 0.5, 0.0) <= doubt + 1e-15
-        doubt = rates.spread(0, 0.5, 0.0)
+        assert rates.spread(0, 0.5) <= doubt + 1e-15
+        doubt = rates.spread(0, 0.5)
 
 
 def test_state_round_trip() -> None:
@@ -87,7 +100,7 @@ def test_state_round_trip() -> None:
     copy = RateFilter(2, NoiseRates(0.2, 0.2))
     copy.restore(rates.state())
     for each in (rates, copy):
-        each.learn(1, 0.3, 0.1, 0.7, 0.4)
+        learn(each, 1, 1, 0.3, 0.1, 0.7)
     for name, array in rates.state().items():
         assert np.asarray(array).tobytes() == np.asarray(copy.state()[name]).tobytes()
 
@@ -104,16 +117,30 @@ def test_what_is_no_covariance_is_refused(column: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "value"), [(2, 0.9), (2, 10.1), (2, np.nan), (0, 2e3), (3, 0.05), (4, 0.1), (8, -1.0)]
+    ("name", "place", "value"),
+    [
+        ("common_rates", 0, 2e3),
+        ("common_rates", 2, 0.9),
+        ("common_rates", 2, 10.1),
+        ("common_rates", 2, np.nan),
+        ("common_rates", 3, -0.1),
+        ("common_rates", 3, 1.1),
+        ("common_covariance", (0, 0), 0.05),
+        ("common_covariance", (0, 1), 0.1),
+        ("common_covariance", (2, 2), -1.0),
+        ("common_covariance", (3, 3), 0.1),
+    ],
 )
-def test_a_common_part_that_no_clicks_lead_to_is_refused(place: int, value: float) -> None:
-    """A sharpness out of bounds, a rate without measure, and what is no covariance, are named."""
+def test_a_common_part_that_no_clicks_lead_to_is_refused(
+    name: str, place: int | tuple[int, int], value: float
+) -> None:
+    """Sharpness or trust out of bounds, a rate without measure, what is no covariance: named."""
     rates = RateFilter(2, NoiseRates(0.2, 0.2))
     state = rates.state()
-    common = np.array(state["common_rates"])
+    common = np.array(state[name])
     common[place] = value
-    with pytest.raises(StateError, match="common_rates"):
-        rates.restore({**state, "common_rates": common})
+    with pytest.raises(StateError, match=name):
+        rates.restore({**state, name: common})
 
 
 def test_bad_estimates_are_refused() -> None:
