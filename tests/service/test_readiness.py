@@ -90,6 +90,26 @@ async def test_a_store_that_hides_its_settings_is_trusted(
     assert "CONFIG GET is not allowed" in check.why
 
 
+async def test_one_that_still_loads_says_just_that(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects who waits for a start: its log is off meanwhile, and nothing has to be put right."""
+    info: dict[str, Any] = await store.client.info()
+
+    async def loading(*_: Any) -> dict[str, Any]:
+        return info | {"loading": 1, "aof_enabled": 0}
+
+    watch = ReadinessWatch(store, Settings())
+    with monkeypatch.context() as patch:
+        patch.setattr(store.client, "info", loading)
+        await watch.look()
+    with pytest.raises(Unavailable) as refused:
+        watch.check()
+    assert str(refused.value) == "not ready: loaded: Redis is still loading its data set"
+    await watch.look()
+    watch.check()
+
+
 async def test_a_replica_is_not_ready() -> None:
     """Writes belong on the primary."""
     with running_redis(str(get_binary_path())) as url:
