@@ -17,7 +17,7 @@ from service.deciding import Ask, decide_each
 from service.errors import Conflict, LogBroken, NotFound, ServiceError, Unavailable
 from service.events import Decision, Entry, Example, pack_decision, pack_example, unpack_decision
 from service.fold import Fold, check_sound
-from service.ids import DecisionId, IdSigner, NonceSource, nonce_of_request
+from service.ids import NO_FINGERPRINT, DecisionId, IdSigner, NonceSource, nonce_of_request
 from service.snapshots import Snapshot, load_snapshots, newest_snapshot_seq, store_snapshot
 from service.store import Meta, Recorded, Store, Verdict
 
@@ -109,28 +109,63 @@ class Replica:
         return _decided(await self._decisions.submit((self.fold, ask)))
 
     async def predict_many(self, asks: Sequence[Ask]) -> list[Decided]:
-        """Choose a label for each and record the decisions; the first refusal is everybody's."""
+        """Choose a label for each and record all decisions or, if one is refused, none of them.
+
+        Those of a request_id may stand: asked again, they are the same.
+        """
         parts: list[asyncio.Task[list[Decided]]] = []
-        start, fold = 0, self.fold
+        fold = self.fold
         try:
-            async with asyncio.TaskGroup() as group:
-                while start < len(asks):
-                    some = asks[start : start + min(SCRIPT_ITEMS, self._decisions_a_turn())]
-                    parts.append(group.create_task(self._decide_all(fold, some)))
-                    start += len(some)
-                    # While Redis records one part, the next is decided; two are under way.
-                    await asyncio.sleep(0)
-                    if len(parts) > 1:
-                        await parts[-2]
-        except ExceptionGroup as failed:
-            raise failed.exceptions[0] from None
-        return [decided for part in parts for decided in part.result()]
+            for some in self._groups(asks):
+                parts.append(asyncio.create_task(self._decide_all(fold, some)))
+                # While Redis records one part, the next is decided; two are under way.
+                await asyncio.sleep(0)
+                if len(parts) > 1:
+                    await asyncio.wait(parts[-2:-1])
+                if any(part.done() and part.exception() for part in parts):
+                    break
+            answers = await asyncio.gather(*parts, return_exceptions=True)
+        except asyncio.CancelledError:
+            for part in parts:
+                part.cancel()
+            raise
+        refusals = [answer for answer in answers if isinstance(answer, BaseException)]
+        decided = [one for answer in answers if isinstance(answer, list) for one in answer]
+        if refusals:
+            await self._withdraw(decided)
+            raise refusals[0]
+        return decided
+
+    def _groups(self, asks: Sequence[Ask]) -> Iterator[Sequence[Ask]]:
+        """Yield the asks in parts that are decided, and recorded, at once."""
+        start = 0
+        while start < len(asks):
+            yield asks[start : (start := start + min(SCRIPT_ITEMS, self._decisions_a_turn()))]
+
+    async def _withdraw(self, decided: Sequence[Decided]) -> None:
+        """Take back decisions that nobody is told of; with a request_id somebody else may be."""
+        nonces = [
+            known.nonce
+            for one in decided
+            if one.decision.fingerprint == NO_FINGERPRINT
+            if one.decision_id and (known := self.signer.verify(one.decision_id))
+        ]
+        if nonces:
+            # Where Redis does not answer they wait for their windows to close.
+            with contextlib.suppress(ServiceError):
+                await self._store.withdraw(self.address, nonces)
 
     async def _decide_all(self, fold: Fold, asks: Sequence[Ask]) -> list[Decided]:
-        return [_decided(answer) for answer in await self._decide([(fold, ask) for ask in asks])]
+        answers = await self._decide([(fold, ask) for ask in asks], whole=True)
+        return [_decided(answer) for answer in answers]
 
-    async def _decide(self, asked: Sequence[tuple[Fold, Ask]]) -> list[Decided | Exception]:
-        """Decide and record what was asked, each ask of the fold that it was read with."""
+    async def _decide(
+        self, asked: Sequence[tuple[Fold, Ask]], *, whole: bool = False
+    ) -> list[Decided | Exception]:
+        """Decide and record what was asked, each ask of the fold that it was read with.
+
+        Of a `whole`, nothing is recorded where one is refused.
+        """
         fold, asks = self.fold, [ask for _, ask in asked]
         if any(read_with is not fold for read_with, _ in asked):
             # Its labels had other codes, and it may not be as far as the client has seen.
@@ -139,7 +174,8 @@ class Replica:
         begin_s = time.perf_counter()
         decisions = decide_each(fold, asks, nonces)
         self._decision_s = max(time.perf_counter() - begin_s, LEAST_S) / len(asks)
-        if not self.takes_feedback:
+        refused = whole and any(isinstance(decision, Exception) for decision in decisions)
+        if refused or not self.takes_feedback:
             return [d if isinstance(d, Exception) else Decided(None, d, None) for d in decisions]
         rows = [
             (nonce, ask.request_id is not None, pack_decision(decision))
@@ -147,7 +183,7 @@ class Replica:
             if not isinstance(decision, Exception)
         ]
         # No await since the fold was looked at: it is the one that made the decisions.
-        recorded = iter(await self._record(fold, rows))
+        recorded = iter(await self._record(fold, rows, whole=whole))
         return [
             d if isinstance(d, Exception) else self._settle(nonce, d, next(recorded))
             for nonce, d in zip(nonces, decisions, strict=True)
@@ -157,10 +193,11 @@ class Replica:
         return max(1, int(TURN_S / self._decision_s))
 
     async def _record(
-        self, fold: Fold, rows: Sequence[tuple[bytes, bool, bytes]]
+        self, fold: Fold, rows: Sequence[tuple[bytes, bool, bytes]], *, whole: bool
     ) -> list[Recorded]:
+        made_with = fold.seq, fold.chain
         try:
-            answers, seq = await self._store.decide(self.address, rows, fold.seq, fold.chain)
+            answers, seq = await self._store.decide(self.address, rows, *made_with, whole=whole)
         except LogBroken as error:
             await self.catch_up()
             raise Unavailable(ANOTHER_LOG) from error
@@ -175,7 +212,7 @@ class Replica:
     def _settle(self, nonce: bytes, decision: Decision, answer: Recorded) -> Decided | ServiceError:
         if answer.full:
             most = self.spec.max_pending
-            return Unavailable(f"{most} decisions wait for feedback already (max_pending)")
+            return Unavailable(f"at most {most} decisions may wait for feedback (max_pending)")
         issued_ms = answer.now_ms
         if answer.old is not None:
             earlier = unpack_decision(answer.old)

@@ -202,11 +202,18 @@ class Store:
 
     # -- rounds ---------------------------------------------------------------------------
     async def decide(
-        self, address: Address, items: Sequence[tuple[bytes, bool, bytes]], seq: int, chain: str
+        self,
+        address: Address,
+        items: Sequence[tuple[bytes, bool, bytes]],
+        seq: int,
+        chain: str,
+        *,
+        whole: bool = False,
     ) -> tuple[list[Recorded], int]:
         """Record (nonce, repeatable, record) each; return the answers and the log's seq.
 
         `seq` and `chain` say what the decisions were made with; LogBroken if the log has not.
+        Of a `whole`, none is recorded where one is full or was asked otherwise before.
         """
         argv: list[Any] = [
             address.uid,
@@ -215,6 +222,7 @@ class Store:
             address.bucket_ms,
             seq,
             chain,
+            int(whole),
             len(items),
         ]
         for nonce, repeatable, record in items:
@@ -232,9 +240,14 @@ class Store:
             for old in reply[3]
         ]
         for (nonce, _, record), old in zip(items, reply[3], strict=True):
-            if not old:
+            if not old and reply[0] == b"ok":
                 self._kept.keep(address.uid, nonce, stamped(now_ms, record))
         return answers, int(reply[2])
+
+    async def withdraw(self, address: Address, nonces: Sequence[bytes]) -> None:
+        """Take back decisions that wait for feedback and that nobody was told of."""
+        keys = [address.part(name) for name in ("meta", "pending", "due")]
+        await self.run(scripts.WITHDRAW, keys, [address.uid, *nonces])
 
     def recall(
         self, address: Address, items: Sequence[tuple[bytes, int, int]]

@@ -34,6 +34,7 @@ def load(name: str) -> Script:
 
 
 DECIDE: Final = load("decide")
+WITHDRAW: Final = load("withdraw")
 ADMIT: Final = load("admit")
 EXPIRE: Final = load("expire")
 LEARN: Final = load("learn")

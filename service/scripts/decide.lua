@@ -2,8 +2,9 @@
 -- Record decisions. Refused above maxmemory: new decisions wait, feedback goes on. Refused too
 -- unless the fold that made them, seq and chain, lies on this log: if Redis lost events that the
 -- fold has, no propensity of the lost history may be recorded in this one.
+-- With whole = 1 all are recorded or, if one is refused or was asked otherwise before, none.
 -- KEYS: meta, pending, due, log, done
--- ARGV: uid, cap, window, width, seq, chain, n, n x (nonce, repeatable, record)
+-- ARGV: uid, cap, window, width, seq, chain, whole, n, n x (nonce, repeatable, record)
 local meta, pending, due, log, done = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local width = tonumber(ARGV[4])
 local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain')
@@ -22,10 +23,10 @@ local stamp = struct.pack('>I8', now)
 local cap = tonumber(ARGV[2])
 local deadline = string.format('%.0f', now + tonumber(ARGV[3]))
 local waiting = redis.call('HLEN', pending)
-local replies = {}
+local replies, fits = {}, true
 local fresh, records, deadlines = {}, {}, {}
-for i = 1, tonumber(ARGV[7]) do
-  local at = 8 + (i - 1) * 3
+for i = 1, tonumber(ARGV[8]) do
+  local at = 9 + (i - 1) * 3
   local nonce, repeatable, record = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local old = false
   if repeatable == '1' then
@@ -37,8 +38,11 @@ for i = 1, tonumber(ARGV[7]) do
   end
   if old then
     replies[i] = old
+    -- The fingerprints of what was asked; what is stored has its time in front.
+    if string.sub(old, 29, 36) ~= string.sub(record, 21, 28) then fits = false end
   elseif waiting >= cap then
     replies[i] = 'full'
+    fits = false
   else
     record = stamp .. record
     fresh[nonce] = record
@@ -48,6 +52,9 @@ for i = 1, tonumber(ARGV[7]) do
     waiting = waiting + 1
     replies[i] = ''
   end
+end
+if ARGV[7] == '1' and not fits then
+  return {'refused', string.format('%.0f', now), head[2], replies}
 end
 if #records > 0 then
   redis.call('HSET', pending, unpack(records))

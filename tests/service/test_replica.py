@@ -208,13 +208,35 @@ async def test_who_asks_together_is_answered_alone(
 
 
 async def test_a_batch_is_refused_as_a_whole(store_url: str) -> None:
-    """One item that cannot be decided refuses its batch, with that item's reason."""
+    """One item that is refused refuses its batch, with that item's reason; none is recorded."""
     async with opened(store_url) as store:
-        replica = await replica_of(store, await make(store))
+        replica = await replica_of(store, await make(store, max_pending=4))
         await replica.predict(Ask(row(1), "r", None))
-        asks = [Ask(row(i), f"n{i}", None) for i in range(3)] + [Ask(row(2), "r", None)]
+        asks = [Ask(row(i), f"n{i}", None) for i in range(2)]
         with pytest.raises(Conflict, match="request_id"):
+            await replica.predict_many([*asks, Ask(row(2), "r", None)])
+        with pytest.raises(Invalid, match="allowed"):
+            await replica.predict_many([*asks, Ask(row(2), None, [])])
+        with pytest.raises(Unavailable, match="at most 4 decisions may wait"):
+            await replica.predict_many([Ask(row(i), None, None) for i in range(4)])
+        assert await store.pending(replica.address.key) == 1
+        assert (await store.meta(replica.key)).counters["decisions"] == 1
+
+
+async def test_what_a_refused_batch_has_recorded_is_taken_back(store_url: str) -> None:
+    """Of a batch in parts the first ones fit: nobody is told, so they do not wait for feedback."""
+    async with opened(store_url) as store:
+        replica = await replica_of(store, await make(store, max_pending=5))
+        asks = [Ask(row(i), "kept" if i == 1 else None, None) for i in range(9)]
+        replica._decision_s = TURN_S / 2
+        with pytest.raises(Unavailable, match="max_pending"):
             await replica.predict_many(asks)
+        # Under its request_id the client may have it yet: it is the same when asked again.
+        assert await store.pending(replica.address.key) == 1
+        assert (await store.meta(replica.key)).counters["decisions"] == 1
+        _, deadlines = await store.first_deadlines([replica.address.key])
+        await replica.predict(asks[1])
+        assert (deadlines[0] is not None, await store.pending(replica.address.key)) == (True, 1)
 
 
 async def test_dear_decisions_go_in_small_groups(
@@ -239,9 +261,11 @@ def groups_of(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that will hold how many asks each group had that is decided from now on."""
     sizes, decide = list[int](), Replica._decide
 
-    async def counted(asked: Sequence[tuple[Fold, Ask]]) -> list[Decided | Exception]:
+    async def counted(
+        asked: Sequence[tuple[Fold, Ask]], *, whole: bool = False
+    ) -> list[Decided | Exception]:
         sizes.append(len(asked))
-        return await decide(replica, asked)
+        return await decide(replica, asked, whole=whole)
 
     monkeypatch.setattr(replica, "_decide", counted)
     monkeypatch.setattr(replica._decisions, "_commit", counted)

@@ -165,6 +165,29 @@ async def test_the_pending_cap_holds(store_url: str) -> None:
         assert await store.pending(address.key) == 2
 
 
+async def test_a_whole_is_recorded_or_nothing_is(store_url: str) -> None:
+    """With one too many, or one that was asked otherwise before, none waits; alone, others do."""
+    async with opened(store_url) as store:
+        address = await make(store, max_pending=3)
+        head = 0, first_chain(address.uid)
+        items = [(nonce(number), True, record(fingerprint=b"asked so")) for number in range(4)]
+        answers, _ = await store.decide(address, items, *head, whole=True)
+        assert [answer.full for answer in answers] == [False, False, False, True]
+        assert await store.pending(address.key) == 0
+        assert "decisions" not in await counters(store, address)
+        for _ in range(2):  # said again, it is the same
+            await store.decide(address, items[:2], *head, whole=True)
+            assert await store.pending(address.key) == 2
+        otherwise = (nonce(0), True, record(fingerprint=b"no, thus"))
+        await store.decide(address, [items[2], otherwise], *head, whole=True)
+        assert await store.pending(address.key) == 2
+        await store.decide(address, [items[2], otherwise], *head)
+        assert await store.pending(address.key) == 3
+        await store.withdraw(address, [nonce(1), nonce(2), nonce(9)])
+        assert await store.pending(address.key) == 1
+        assert (await counters(store, address))["decisions"] == 1
+
+
 @pytest.mark.parametrize(("seq", "chain"), [(1, "f" * 16), (2, None), (9, None), (0, "0" * 16)])
 async def test_decisions_of_another_log_are_refused(
     store_url: str, seq: int, chain: str | None
