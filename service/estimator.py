@@ -52,7 +52,7 @@ class Estimator:
                 except ModelGone:
                     self._host.drop(replica.key)
                 except ServiceError as error:
-                    log.warning("no estimate", extra={"why": str(error)})
+                    self._host.tell("no estimate", error, replica.key)
             await asyncio.sleep(LOOK_S)
 
     async def _look(self, replica: Replica) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TypeAlias, TypeVar
 
+from redis.exceptions import ConnectionError as Disconnected
+
 from service.address import Address
 from service.alarms import Alarms
 from service.errors import NotFound, ServiceError, Unavailable
@@ -33,6 +35,8 @@ ACTIVE_S = 10.0
 MODELS_S = 2.0
 #: Pause after a background task failed; Redis is probably down.
 FAILED_S = 0.5
+#: How often a failure that lasts is told again in the log.
+TELL_AGAIN_S = 60.0
 #: A model that could not be loaded is not tried again for this many times as long as that took,
 #: at least and at most so long: reading a long log in vain would take the time of the others.
 RELOAD_TIMES, RELOAD_S = 4.0, (0.5, 3.0)
@@ -58,6 +62,7 @@ class Host:
         self._alarms = Alarms()
         self._secret = secrets.token_bytes(SECRET_BYTES)
         self._tasks: list[asyncio.Task[None]] = []
+        self._told_s: dict[tuple[str, str, str], float] = {}
 
     @property
     def replicas(self) -> list[Replica]:
@@ -174,7 +179,7 @@ class Host:
             (self._tell_alarms, SNAPSHOT_CHECK_S),
             (self._renew_secret, SECRET_CHECK_S),
         )
-        self._tasks = [asyncio.create_task(_forever(job, pause_s)) for job, pause_s in jobs]
+        self._tasks = [asyncio.create_task(self._forever(job, pause_s)) for job, pause_s in jobs]
 
     async def stop(self) -> None:
         """Stop the background work, and store what is not yet in a snapshot."""
@@ -239,9 +244,37 @@ class Host:
         except NotFound:
             self.drop(key)
         except ServiceError as error:
-            log.warning("background work failed", extra={"model": key, "why": str(error)})
+            self.tell("background work failed", error, key)
             if isinstance(error, Unusable):
                 self._give_up(key, begin_s, error)
+
+    async def _forever(self, job: Callable[[], Awaitable[None]], pause_s: float) -> None:
+        while True:
+            try:
+                await job()
+                await asyncio.sleep(pause_s)
+            except ServiceError as error:
+                self.tell("background work failed", error)
+                await asyncio.sleep(max(pause_s, FAILED_S))
+            except Exception:
+                # Nobody foresaw it, and without this work decisions would never expire again.
+                log.exception("background work failed")
+                await asyncio.sleep(max(pause_s, FAILED_S))
+
+    def tell(self, what: str, error: ServiceError, model: str = "") -> None:
+        """Say in the log that background work failed, once a minute while it does.
+
+        That Redis cannot be reached is told where it is looked after (`readiness`), once.
+        """
+        if isinstance(error.__cause__, Disconnected):
+            return
+        now_s = time.monotonic()
+        self._told_s = {t: at_s for t, at_s in self._told_s.items() if now_s - at_s < TELL_AGAIN_S}
+        told = (what, model, str(error))
+        if told not in self._told_s:
+            self._told_s[told] = now_s
+            about = {"model": model} if model else {}
+            log.warning(what, extra=about | {"why": str(error)})
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
@@ -261,17 +294,3 @@ def initial_fields(fold: Fold) -> dict[str, str]:
         "chain": fold.chain,
         "labels": labels_of(fold),
     }
-
-
-async def _forever(job: Callable[[], Awaitable[None]], pause_s: float) -> None:
-    while True:
-        try:
-            await job()
-            await asyncio.sleep(pause_s)
-        except ServiceError as error:
-            log.warning("background work failed", extra={"why": str(error)})
-            await asyncio.sleep(max(pause_s, FAILED_S))
-        except Exception:
-            # Nobody foresaw it, and without this work decisions would never expire again.
-            log.exception("background work failed")
-            await asyncio.sleep(max(pause_s, FAILED_S))

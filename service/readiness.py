@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+import socket
+import time
 from typing import Any, NamedTuple
 
+from redis.asyncio import Redis
 from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as TimedOut
 
 from service.errors import Unavailable
 from service.settings import Settings
@@ -16,6 +20,8 @@ log = logging.getLogger("misclick.readiness")
 #: How often a worker looks whether Redis is still one to keep promises with. It asks Redis two
 #: small questions; meanwhile calls are answered that might have to be refused.
 LOOK_S = 1.0
+#: How often it is told again while it is not. Whoever reads the newest lines should see it.
+TELL_AGAIN_S = 60.0
 #: Streams, shebang scripts with flags and PEXPIREAT NX came by then.
 OLDEST_REDIS = (7, 0)
 #: The check that fails alone where there is no answer to look at.
@@ -40,6 +46,7 @@ class ReadinessWatch:
         self._store = store
         self._settings = settings
         self._failing: list[str] = []
+        self._told_at_s = 0.0
         self._refusal: str | None = None
 
     def check(self) -> None:
@@ -48,7 +55,7 @@ class ReadinessWatch:
             raise Unavailable(self._refusal)
 
     async def look(self) -> None:
-        """Check Redis, and say what has changed since the last look."""
+        """Check Redis; say what has changed since the last look, and again what lasts."""
         failing = [
             check for check in await check_redis(self._store, self._settings) if not check.ok
         ]
@@ -58,13 +65,25 @@ class ReadinessWatch:
             # Of one that does not answer nothing new is known, and each call finds out itself
             # when it is back.
             self._refusal = f"not ready: {why}" if failing else None
-        if names == self._failing:
+        now_s = time.monotonic()
+        lasts = names == self._failing
+        if lasts and not (failing and now_s - self._told_at_s >= TELL_AGAIN_S):
             return
-        self._failing = names
+        self._failing, self._told_at_s = names, now_s
         if failing:
-            log.error("not ready", extra={"why": why})
+            about = {"why": why, "redis": address_of(self._store.client)}
+            log.error("still not ready" if lasts else "not ready", extra=about)
         else:
             log.warning("ready again")
+
+
+def address_of(client: Redis) -> str:
+    """Return where a Redis is looked for: host:port, or the path of its socket."""
+    given = client.connection_pool.connection_kwargs
+    if "path" in given:
+        return str(given["path"])
+    # What a URL leaves out is Redis' own default.
+    return f"{given.get('host', 'localhost')}:{given.get('port', 6379)}"
 
 
 async def check_redis(store: Store, settings: Settings) -> list[Check]:
@@ -73,7 +92,7 @@ async def check_redis(store: Store, settings: Settings) -> list[Check]:
         info: dict[str, Any] = await store.client.info()
         config = await _config(store)
     except (RedisError, OSError) as error:
-        return [Check(ANSWERS, False, f"Redis does not answer: {type(error).__name__}")]
+        return [Check(ANSWERS, False, f"Redis does not answer: {_what_failed(error)}")]
     version = str(info.get("redis_version", "0"))
     numbers = tuple(int(part) for part in version.split(".")[:2])
     policy = str(info.get("maxmemory_policy", "unknown"))
@@ -118,3 +137,19 @@ async def _config(store: Store) -> dict[Any, Any]:
         return dict(await store.client.config_get("appendfsync"))
     except RedisError:
         return {}
+
+
+def _what_failed(error: BaseException) -> str:
+    """Return why there was no answer; redis-py keeps the reason behind an error of its own."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, TimeoutError | TimedOut):
+            return "no answer in time (redis_timeout_s)"
+        if isinstance(found, socket.gaierror):
+            return f"no address for its host name (DNS): {found.strerror}"
+        if isinstance(found, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(found, FileNotFoundError):
+            return "no such socket"
+        found = found.__cause__ or found.__context__
+    return type(error).__name__

