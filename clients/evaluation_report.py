@@ -26,7 +26,8 @@ def values_table(evaluation: Evaluation) -> Table:
     >>> values_table(empty).row_count
     0
     """
-    result = Table(title="Right labels, %, with 95 % intervals", title_justify="left")
+    what = "Clicks" if evaluation.rates_from == "nothing" else "Right labels"
+    result = Table(title=f"{what}, %, with 95 % intervals", title_justify="left")
     result.add_column("policy")
     for name in ("IPS", "SNIPS", "doubly robust", "as good as"):
         result.add_column(name, justify="right")
@@ -63,9 +64,14 @@ def slice_summary(evaluation: Evaluation) -> list[str]:
     rounds = f"From {evaluation.rounds:,} rounds, events {evaluation.first_seq:,} to"
     lines = [f"{rounds} {evaluation.last_seq:,} of {evaluation.seq:,}."]
     if evaluation.rates_from == "nothing":
-        return [*lines, "No noise rates are known: clicks were taken for true."]
+        lines.append("No noise rates are known: clicks were taken for true.")
+        return [*lines, "Where they lie: a challenger of kind forward_softmax finds how often."]
     means = "each label's own, on average" if evaluation.by_label else "the same for every label"
-    source = {"log": "in force", "learner": "that the deciding learner was made with or has found"}
+    source = {
+        "log": "in force",
+        "learner": "that the deciding learner was made with or has found",
+        "challenger": "that a challenger has found",
+    }
     lines.append(
         f"Corrected by the rates {source[evaluation.rates_from]}: {100 * evaluation.rho_0:.1f} % "
         f"false clicks, {100 * evaluation.rho_1:.1f} % missed clicks, {means}."

@@ -81,7 +81,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         Whether each label's own rates corrected it.
     rates_from
         `"log"`: the last ones set or estimated; `"learner"`: what the deciding learner was made
-        with, or has found itself; `"nothing"`: none are known, and clicks were taken for true.
+        with, or has found itself; `"challenger"`: what a challenger has found; `"nothing"`: none
+        are known, and clicks were taken for true.
     policies
         The deciding one first.
     """
@@ -93,5 +94,5 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     rho_0: float
     rho_1: float
     by_label: bool
-    rates_from: Literal["log", "learner", "nothing"]
+    rates_from: Literal["log", "learner", "challenger", "nothing"]
     policies: tuple[PolicyValue, ...]

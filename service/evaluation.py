@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from learners import InputError, NoiseRates
+from learners import InputError, Learner, NoiseRates
 from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, effective_size
 from service.challengers import RECORDED, UNKNOWN_ERROR, Recorded
 from service.errors import Unavailable
@@ -134,15 +134,23 @@ def rates_in_force(fold: Fold) -> tuple[AssumedRates, RatesFrom]:
     if fold.contest.rates is not None:
         return _assumed(fold.contest.rates, n_labels), "log"
     if fold.learner.learns_rates:
-        each, errors = fold.learner.label_rates, fold.learner.label_rate_errors
-        # Found by one learner on its way, they are off together: taken one by one, the intervals
-        # held the truth in .6 of the logs.
-        return AssumedRates(*each, *errors, shared=True), "learner"
+        return _found(fold.learner), "learner"
     options = fold.contest.deciding.learner.options
-    given = [float(options.get(name, 0.0)) for name in ("rho_0", "rho_1")]
+    given = NoiseRates(*(float(options.get(name, 0.0)) for name in ("rho_0", "rho_1")))
     # A learner that estimates its rates begins with none: 0 is what is not known.
-    source: RatesFrom = "learner" if any(given) else "nothing"
-    return AssumedRates.same(NoiseRates(*given), n_labels), source
+    if given.rho_0 or given.rho_1:
+        return AssumedRates.same(given, n_labels), "learner"
+    for challenger in fold.contest.challengers:
+        if challenger.learner.learns_rates:
+            return _found(challenger.learner), "challenger"
+    return AssumedRates.same(given, n_labels), "nothing"
+
+
+def _found(learner: Learner) -> AssumedRates:
+    """Return the rates that a learner has found itself."""
+    # By one learner on its way: they are off together. Taken one by one, the intervals held the
+    # truth in .6 of the logs.
+    return AssumedRates(*learner.label_rates, *learner.label_rate_errors, shared=True)
 
 
 def _assumed(rates: Rates, n_labels: int) -> AssumedRates:

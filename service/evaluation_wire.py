@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 PolicyKind: TypeAlias = Literal["deciding", "uniform", "challenger", "label"]
-RatesFrom: TypeAlias = Literal["log", "learner", "nothing"]
+RatesFrom: TypeAlias = Literal["log", "learner", "challenger", "nothing"]
 
 
 class ValueOut(Struct, frozen=True):
@@ -49,6 +49,9 @@ class EvaluationOut(Struct, frozen=True):
     by_label: Annotated[bool, Meta(description="Whether each label's own rates corrected it.")]
     rates_from: Annotated[
         RatesFrom,
-        Meta(description="The log's last rates; the deciding learner's own; or nothing known."),
+        Meta(
+            description="The log's last rates; the deciding learner's own; those that a challenger "
+            "has found; or nothing known."
+        ),
     ]
     policies: list[PolicyOut]

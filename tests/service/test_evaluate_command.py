@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from clients import Client, Evaluation, Feedback, Instance
-from clients.evaluation_report import slice_summary
+from clients.evaluation_report import slice_summary, values_table
 from service.cli import main
 from tests.clients.conftest import fresh_spec
 from tests.serving import Service
@@ -74,7 +74,9 @@ def test_clicks_taken_for_true_are_told_of() -> None:
         policies=(),
     )
     assert "taken for true" in slice_summary(found)[1]
+    assert str(values_table(found).title).startswith("Clicks, %")
     estimated = msgspec.structs.replace(found, rates_from="log")
+    assert str(values_table(estimated).title).startswith("Right labels, %")
     assert (
         "in force: 10.0 % false clicks, 20.0 % missed clicks, each" in slice_summary(estimated)[1]
     )

@@ -184,6 +184,20 @@ async def test_what_the_log_cannot_tell_is_not_trusted(client: httpx.AsyncClient
     assert policy(told, "uniform")["verdict"].startswith("it does what the log could not show")
 
 
+async def test_rates_that_a_challenger_has_found_correct_clicks(client: httpx.AsyncClient) -> None:
+    """Beside a learner that knows none; what that one was made with is taken for known."""
+    softmax = {"name": "soft", "learner": {"kind": "forward_softmax"}}
+    path = await create(client, learner={"kind": "banditron"}, challengers=[BPA, softmax])
+    await play(client, path, 600)
+    found, noise = await evaluated(client, path), (await client.get(f"{path}/noise")).json()
+    assert (found["rates_from"], found["by_label"]) == ("challenger", True)
+    assert found["rho_0"] == pytest.approx(noise["rates"]["rho_0"])
+    assert found["rho_1"] == pytest.approx(noise["rates"]["rho_1"])
+    path = await create(client, learner=LEARNER, challengers=[softmax])
+    await play(client, path, 10)
+    assert (await evaluated(client, path))["rates_from"] == "learner"
+
+
 async def test_silence_is_evaluated_as_it_is_learned(client: httpx.AsyncClient) -> None:
     """An expired decision is a missing click, or nothing, as the spec says."""
     for on_expiry, rounds in (("no_click", 3), ("ignore", 0)):
