@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Struct
 from pydantic import ValidationError
 
 from learners.base import State
@@ -46,7 +46,7 @@ from service.labels import labels_of, parse_labels
 from service.replica import Replica
 from service.snapshots import Snapshot, finish_import, load_snapshots
 from service.spec import MAX_LABELS, ModelSpec
-from service.store import COUNTERS, FORMAT, Store
+from service.store import COUNTERS, FORMAT, Meta, Store
 
 Value = TypeVar("Value")
 
@@ -61,10 +61,12 @@ HEADER_BYTES = {"spec": 262_144, "labels": MAX_EVENT_BYTES, "counters": 4096}
 
 #: A count, a seq or a time: Redis' scripts compute with doubles, which hold integers exactly up
 #: to 2^53. From half of that on no log gets there.
-Whole: TypeAlias = Annotated[int, Meta(ge=0, le=2**52)]
-Chain: TypeAlias = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{CHAIN_CHARS}}}\Z")]
-Nonce: TypeAlias = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{2 * NONCE_BYTES}}}\Z")]
-Fingerprint: TypeAlias = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{2 * FINGERPRINT_BYTES}}}\Z")]
+Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**52)]
+Chain: TypeAlias = Annotated[str, msgspec.Meta(pattern=rf"^[0-9a-f]{{{CHAIN_CHARS}}}\Z")]
+Nonce: TypeAlias = Annotated[str, msgspec.Meta(pattern=rf"^[0-9a-f]{{{2 * NONCE_BYTES}}}\Z")]
+Fingerprint: TypeAlias = Annotated[
+    str, msgspec.Meta(pattern=rf"^[0-9a-f]{{{2 * FINGERPRINT_BYTES}}}\Z")
+]
 
 
 class SnapshotLine(Struct, forbid_unknown_fields=True):
@@ -75,15 +77,23 @@ class SnapshotLine(Struct, forbid_unknown_fields=True):
     state: str
 
 
+class Head(Struct, forbid_unknown_fields=True):
+    """Where the log ended when it was exported."""
+
+    seq: Whole
+    chain: Chain
+
+
 class Header(Struct, forbid_unknown_fields=True):
-    """First line of an export."""
+    """First line of an export; earlier ones do not say where they end."""
 
     format: str
     spec: dict[str, Any]
     uid: str
-    labels: Annotated[list[str], Meta(max_length=MAX_LABELS)]
-    counters: Annotated[dict[str, Whole], Meta(max_length=len(COUNTERS))]
+    labels: Annotated[list[str], msgspec.Meta(max_length=MAX_LABELS)]
+    counters: Annotated[dict[str, Whole], msgspec.Meta(max_length=len(COUNTERS))]
     snapshot: SnapshotLine | None = None
+    head: Head | None = None
 
 
 class _Parts(Struct):
@@ -102,7 +112,7 @@ class Line(Struct, forbid_unknown_fields=True, omit_defaults=True):
     time_ms: Whole
     kind: str
     nonce: Nonce
-    feedback: Annotated[int, Meta(ge=0, le=1)] | None = None
+    feedback: Annotated[int, msgspec.Meta(ge=0, le=1)] | None = None
     label: str | None = None
     greedy: str | None = None
     propensity: float | None = None
@@ -134,7 +144,7 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
         snapshot = stored[-1] if stored else None
     if snapshot is not None and snapshot.seq > last:
         raise Conflict("the log was trimmed while it was exported: try again")
-    yield _header(meta.spec, meta.uid, labels, meta.counters, snapshot)
+    yield _header(meta, labels, snapshot)
     after = snapshot.seq if snapshot else 0
     while after < last:
         _, _, entries = await store.read(replica.address, after)
@@ -144,20 +154,15 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
         after = entries[-1].seq
 
 
-def _header(
-    spec: ModelSpec,
-    uid: str,
-    labels: list[str],
-    counters: dict[str, int],
-    snapshot: Snapshot | None,
-) -> bytes:
+def _header(meta: Meta, labels: list[str], snapshot: Snapshot | None) -> bytes:
     kept = None
     if snapshot is not None:
         if state_digest(*snapshot.parts) != snapshot.digest:
             raise Conflict("the snapshot was replaced while it was exported: try again")
         state = base64.b64encode(b"".join(snapshot.parts)).decode()
         kept = SnapshotLine(snapshot.seq, snapshot.chain, state)
-    header = Header(FORMAT, spec.to_dict(), uid, labels, counters, kept)
+    head = Head(meta.seq, meta.chain)
+    header = Header(FORMAT, meta.spec.to_dict(), meta.uid, labels, meta.counters, kept, head)
     return msgspec.json.encode(header) + b"\n"
 
 
@@ -203,6 +208,7 @@ async def import_model(store: Store, key: str, name: str, chunks: AsyncIterator[
                 await store.import_entries(key, token, batch)
                 batch = []
         await store.import_entries(key, token, batch)
+        _check_end(header, fold)
         if fold.labels != header.labels:
             raise Invalid.of("labels", "the labels that the events lead to", header.labels)
         parts = encode_parts(_sound_state(fold))
@@ -272,6 +278,13 @@ def _start(header: Header, name: str) -> tuple[Fold, ModelSpec]:
         except (CodecError, ValueError) as error:
             raise Invalid.of("snapshot", "the state of an export", str(error)) from None
     return fold, spec
+
+
+def _check_end(header: Header, fold: Fold) -> None:
+    """Raise Invalid unless the events are all of the export's: a file may have been cut off."""
+    if header.head is not None and (fold.seq, fold.chain) != (header.head.seq, header.head.chain):
+        what = f"those up to event {header.head.seq}, as the first line says"
+        raise Invalid.of("events", what, f"those up to event {fold.seq}")
 
 
 def _sound_state(fold: Fold) -> State:

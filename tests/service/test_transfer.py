@@ -115,6 +115,7 @@ async def test_the_labels_rates_are_exported_and_imported(client: httpx.AsyncCli
     told = {"rho_0": 0.1, "rho_1": 0.2, "by_label": msgspec.to_builtins(each)}
     place = {"seq": lines[-1]["seq"] + 1, "chain": chain_after(lines[-1]["chain"], body)}
     lines.append(place | {"time_ms": 7, "kind": "rates", "nonce": "00" * 12} | told)
+    lines[0] |= {"head": place}
     answer = await imported(client, lines)
     assert answer.status_code == 201, answer.text
     copy = f"/v1/models/{answer.json()['name']}"
@@ -199,6 +200,9 @@ DAMAGE: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "an event missing": (lambda lines: lines[:3] + lines[4:], "event 3"),
     "an event twice": (lambda lines: [*lines[:3], lines[2], *lines[3:]], "event 3"),
     "events swapped": (lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]], "event 2"),
+    "cut off at the end of a line": (lambda lines: lines[:-1], "events"),
+    "head no object": (_header(head=7), "line 1.head"),
+    "head of another": (_header(head={"seq": 26, "chain": "0" * 16}), "events"),
     "no header": (lambda lines: lines[1:], "line 1"),
     "format": (_header(format="0"), "format"),
     "uid of another": (_header(uid="0123456789abcdef"), "event 1"),
