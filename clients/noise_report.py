@@ -66,7 +66,9 @@ def rates_table(noise: Noise) -> Table:
 def summary(noise: Noise) -> list[str]:
     """Return sentences: where the rates come from, the newest verdict, what comes next."""
     found, newest = noise.source, noise.history[0] if noise.history else None
-    if noise.learned:
+    if noise.known:
+        lines = ["They were set, and stay until others are set or an estimate is trusted."]
+    elif noise.learned:
         lines = ["The learner finds them itself, with each click."]
     elif found is None:
         lines = ["No estimate in the history is behind the rates in force."]

@@ -104,6 +104,8 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         The latest results, newest first.
     learned
         Whether the learner finds the rates itself, with each click.
+    known
+        Whether somebody set the rates in force: clicks do not move them.
     """
 
     rates: NoiseRates
@@ -115,6 +117,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     history: tuple[Estimate, ...]
     rates_by_label: dict[str, NoiseRates] = {}
     learned: bool = False
+    known: bool = False
 
     @property
     def source(self) -> Estimate | None:

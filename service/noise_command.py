@@ -177,7 +177,7 @@ def _show(noise: Noise | WindowNoise, console: Console) -> None:
     for line in summary(noise):
         # What the service says is no markup.
         console.print(line, markup=False)
-    if noise.learned:
+    if noise.learned or (noise.known and noise.rates_by_label):
         console.print(in_force_table(noise))
     if noise.history:
         console.print(history_table(noise.history))

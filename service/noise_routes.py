@@ -10,6 +10,7 @@ from learners.neighbors import AutoRkNN, RkNN, WindowNoise
 from service import wire
 from service.auth import Keys, Scope
 from service.challengers import rate_kinds
+from service.contest import Contest
 from service.errors import Invalid
 from service.estimates import Estimates
 from service.fold import Fold
@@ -54,9 +55,8 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
             rates, each = _rates(replica), _label_rates(fold)
             every = spec.estimate_after(rate_kinds(fold.contest.named))
             due = (every, spec.estimate_on_drift, fold.drift_seq)
-            user = fold.contest.rate_user
-            learned = user is not None and user.learns_rates
-            return wire.NoiseOut(rates, each, *due, asked, running, history, learned)
+            sources = _learned(fold.contest), _known(fold.contest)
+            return wire.NoiseOut(rates, each, *due, asked, running, history, *sources)
 
         return _json(await host.use(caller.key_of(model), act))
 
@@ -103,6 +103,19 @@ def _add_estimates(router: APIRouter, host: Host, keys: Keys) -> None:
 
         await host.use(caller.key_of(model), act)
         return Response(status_code=204)
+
+
+def _known(contest: Contest) -> bool:
+    """Whether the rates in force are ones that somebody set."""
+    return contest.rates is not None and not contest.rates.estimated
+
+
+def _learned(contest: Contest) -> bool:
+    """Whether clicks move the rates: not those that were set, of which nothing is in doubt."""
+    user = contest.rate_user
+    if user is None or not user.learns_rates or _known(contest):
+        return False
+    return any(errors.any() for errors in user.label_rate_errors)
 
 
 def _rates(replica: Replica) -> wire.RatesOut:

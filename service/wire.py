@@ -207,6 +207,9 @@ class NoiseOut(Struct):
     learned: Annotated[
         bool, Meta(description="Whether that learner finds the rates itself, with each click.")
     ]
+    known: Annotated[
+        bool, Meta(description="Whether somebody set the rates in force: clicks do not move them.")
+    ]
 
 
 class Asked(Struct):

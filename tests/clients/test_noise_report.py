@@ -118,6 +118,7 @@ def test_rates_in_force_are_shown_by_label() -> None:
         ),
         (noise(learned=True, estimate_every=0), ["finds them itself, with each click"]),
         (noise(learned=True), ["finds them itself", "every 50,000 feedbacks"]),
+        (noise(known=True, estimate_every=0), ["They were set", "only when somebody asks"]),
         (noise(asked=True), ["No estimate", "An estimate is asked for"]),
         (
             noise(asked=True, running=Running(number=9, progress=0.4, started_at_ms=0)),

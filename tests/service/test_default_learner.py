@@ -37,6 +37,7 @@ def test_it_finds_the_noise_by_itself(http: httpx.Client) -> None:
     assert found["c"] > 0.4 > max(found["a"], found["b"])
     assert abs(noise["rates"]["rho_0"] - np.mean(list(found.values()))) < 1e-9
     assert (noise["estimate_every"], noise["history"], noise["learned"]) == (0, [], True)
+    assert not noise["known"]
     evaluation = http.get(f"{model.path}/evaluation").json()
     assert (evaluation["rates_from"], evaluation["by_label"]) == ("learner", True)
     assert abs(evaluation["rho_0"] - noise["rates"]["rho_0"]) < 1e-9
@@ -45,5 +46,6 @@ def test_it_finds_the_noise_by_itself(http: httpx.Client) -> None:
     assert answer.status_code == 200, answer.text
     noise = http.get(f"{model.path}/noise").json()
     assert noise["rates"] == pytest.approx({"rho_0": 0.1, "rho_1": 0.2})
+    assert (noise["learned"], noise["known"]) == (False, True)
     http.delete(model.path)
     http.delete("/v1/models/by-default")

@@ -103,6 +103,17 @@ def click(fold: Fold, feedback: int, *, greedy: int = 0) -> None:
     fold.apply(Event(Kind.FEEDBACK, 0, bytes(12), feedback, decision))
 
 
+def test_an_estimate_lets_clicks_move_what_was_set() -> None:
+    """Rates that somebody set stay, whatever is clicked; those of an estimate do not."""
+    fold = fold_of(learner=SOFTMAX)
+    for rates, moved in ((Rates(0.2, 0.1), False), (KNOWN, False), (ESTIMATE, True)):
+        fold.apply(admin(rates))
+        before = fold.learner.label_rates[0].tolist()
+        for _ in range(5):
+            click(fold, 1)
+        assert (fold.learner.label_rates[0].tolist() != before) is moved
+
+
 def test_a_change_of_the_clicks_is_noticed_at_the_same_event_by_every_worker() -> None:
     """Also by one that starts from a snapshot, and once: it then compares with newer clicks."""
     options = {"learner": LEARNERS["rcine"], "estimate_on_drift": True}
