@@ -50,7 +50,7 @@ class Estimator:
                 try:
                     await self._look(replica)
                 except ModelGone:
-                    self._host.drop(replica.key)
+                    self._host.let_go(replica.key)
                 except ServiceError as error:
                     self._host.tell("no estimate", error, replica.key)
             await asyncio.sleep(LOOK_S)

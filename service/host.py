@@ -77,7 +77,7 @@ class Host:
         try:
             return await action(replica)
         except ModelGone:
-            self.drop(key)
+            self.let_go(key)
             return await action(await self.replica(key))
         except Unusable as error:
             self._give_up(key, begin_s, error)
@@ -94,7 +94,7 @@ class Host:
             try:
                 await replica.catch_up()
             except ModelGone:
-                self.drop(key)
+                self.let_go(key)
                 return await self._load(key)
             except Unusable as error:
                 self._give_up(key, now_s, error)
@@ -106,6 +106,14 @@ class Host:
         self._replicas.pop(key, None)
         self._addresses.pop(key, None)
         self._snapshot_at_s.pop(key, None)
+
+    def let_go(self, key: str) -> None:
+        """Forget a model that is not in Redis any more, and say so: nobody deleted it here."""
+        replica = self._replicas.get(key)
+        if replica is not None:
+            what = "a model is gone: another worker deleted it, or Redis lost it"
+            log.warning(what, extra={"model": key, "seq": replica.fold.seq})
+        self.drop(key)
 
     async def _load(self, key: str) -> Replica:
         lock = self._loading.setdefault(key, asyncio.Lock())
@@ -198,7 +206,7 @@ class Host:
         heads = await self.store.heads([replica.key for replica in active])
         for replica, head in zip(active, heads, strict=True):
             if head is None or head[0] != replica.address.uid:
-                self.drop(replica.key)
+                self.let_go(replica.key)
             elif head[1:] == (replica.fold.seq, replica.fold.chain):
                 replica.fresh_at_s = now_s
             else:
@@ -242,7 +250,7 @@ class Host:
         try:
             await work()
         except NotFound:
-            self.drop(key)
+            self.let_go(key)
         except ServiceError as error:
             self.tell("background work failed", error, key)
             if isinstance(error, Unusable):

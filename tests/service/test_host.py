@@ -108,6 +108,28 @@ async def test_loads_a_model_once(store_url: str) -> None:
         assert len({id(copy) for copy in copies}) == 1
 
 
+@pytest.mark.parametrize("asked", [True, False])
+async def test_a_model_that_redis_lost_is_told_of(
+    store_url: str, caplog: pytest.LogCaptureFixture, asked: bool
+) -> None:
+    """Nobody deleted it here: the log says which model is gone, and how far it was."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        host = Host(store, Settings(stale_s=0.0))
+        await play(await host.replica(address.key), 3)
+        await store.delete(address.key)
+        if asked:
+            with pytest.raises(NotFound):
+                await host.use(address.key, ask(1))
+        else:
+            await host._refresh()
+        told = [record for record in caplog.records if "is gone" in record.message]
+        assert [(each.__dict__["model"], each.__dict__["seq"]) for each in told] == [
+            (address.key, 3)
+        ]
+        assert host.replicas == []
+
+
 async def test_makes_room_for_another_model(store_url: str) -> None:
     """Over its limit a worker forgets the model that was not used for the longest time."""
     async with opened(store_url) as store:
