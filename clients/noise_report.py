@@ -70,6 +70,9 @@ def summary(noise: Noise) -> list[str]:
         lines = ["They were set, and stay until others are set or an estimate is trusted."]
     elif noise.learned:
         lines = ["The learner finds them itself, with each click."]
+        if len(set(noise.rates_by_label.values())) == 1:
+            # The first feedback parts the label that was shown from the others.
+            lines.append("It has learned from no feedback yet: they are what it begins with.")
     elif found is None:
         lines = ["No estimate in the history is behind the rates in force."]
     else:

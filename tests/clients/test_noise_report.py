@@ -24,6 +24,7 @@ from clients.noise_report import (
 )
 
 ORANGE, BLUE = (0xD5, 0x5E, 0x00), (0x00, 0x72, 0xB2)
+HALF, TENTH = NoiseRates(rho_0=0.5, rho_1=0.2), NoiseRates(rho_0=0.1, rho_1=0.2)
 REFUSED = Estimate(
     number=8,
     ended_at_ms=1_780_000_000_000,
@@ -118,6 +119,14 @@ def test_rates_in_force_are_shown_by_label() -> None:
         ),
         (noise(learned=True, estimate_every=0), ["finds them itself, with each click"]),
         (noise(learned=True), ["finds them itself", "every 50,000 feedbacks"]),
+        (
+            noise(learned=True, estimate_every=0, rates_by_label={"a": HALF, "b": HALF}),
+            ["finds them itself", "they are what it begins with"],
+        ),
+        (
+            noise(learned=True, estimate_every=0, rates_by_label={"a": HALF, "b": TENTH}),
+            ["finds them itself"],
+        ),
         (noise(known=True, estimate_every=0), ["They were set", "only when somebody asks"]),
         (noise(asked=True), ["No estimate", "An estimate is asked for"]),
         (

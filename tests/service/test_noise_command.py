@@ -129,6 +129,21 @@ def test_a_refused_estimate_is_told(service: Service, capsys: pytest.CaptureFixt
     assert not Path("q.png").exists()
 
 
+def test_what_a_learner_begins_with_is_not_found(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the first feedback the default learner has found nothing; after it, something."""
+    with Client(service.url) as client:
+        name = client.create_model(fresh_spec(learner={"kind": "forward_softmax"})).name
+        command = ["noise", name, "--url", service.url]
+        assert main(command) == 0
+        assert "they are what it begins with" in capsys.readouterr().out
+        decision = client.predict(name, [1.0, 0.0, 0.0])
+        client.feedback(name, decision.decision_id, 0)
+        assert main(command) == 0
+        assert "begins with" not in capsys.readouterr().out
+
+
 def test_a_terminal_sees_how_far_it_is(service: Service) -> None:
     """Whoever waits sees what for; nothing is left of it afterwards."""
     out = io.StringIO()
