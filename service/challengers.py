@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 
 from learners import LEARNERS, Learner, LearnersError, Outcome, draw
 from learners.base import State, StateValue
+from service.errors import Invalid
 from service.events import Rates
 from service.spec import NamedLearner
 
@@ -166,6 +167,15 @@ def rate_kinds(learners: Sequence[NamedLearner]) -> list[str]:
     users = [kind for kind in kinds if kind in LEARNERS and LEARNERS[kind].takes_rates]
     needy = [kind for kind in users if not LEARNERS[kind].learns_rates]
     return needy[:1] if kinds[0] in needy else needy or users
+
+
+def no_rates(deciding: Learner) -> Invalid:
+    """Return the refusal of a model of which no learner uses noise rates."""
+    what = "a learner that uses noise rates"
+    if deciding.takes_feedback:
+        # Only such a model can have challengers.
+        what += ", or a challenger that does (forward_softmax or rcnbf, say)"
+    return Invalid.of("model", what, deciding.kind)
 
 
 def give_rates(learner: Learner, rates: Rates) -> None:

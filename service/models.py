@@ -10,7 +10,7 @@ import msgspec
 
 from learners import LEARNERS, Learner, LearnersError, NoiseRates
 from service.auth import Caller
-from service.challengers import learners_text, parse_learners, rate_kinds
+from service.challengers import learners_text, no_rates, parse_learners, rate_kinds
 from service.complaints import of_learner
 from service.errors import Conflict, Invalid, NotFound, shorten
 from service.events import ChallengerChange, Kind, LabelChange, Rates, RatesByLabel
@@ -244,12 +244,12 @@ def _learners_after(fold: Fold, change: ChallengerChange) -> list[NamedLearner]:
 
 def _check_rates(fold: Fold, rates: RatesIn) -> None:
     """Refuse rates that no learner of the model uses, or that leave nothing of a click."""
-    learners, kind = fold.contest.learners, fold.learner.kind
+    learners = fold.contest.learners
     if not any(learner.takes_rates for learner in learners):
-        raise Invalid.of("model", "a learner that uses noise rates", kind)
+        raise no_rates(fold.learner)
     if rates.by_label and not any(learner.takes_label_rates for learner in learners):
         what = "a learner that uses each label's noise rates, for by_label"
-        raise Invalid.of("model", what, kind)
+        raise Invalid.of("model", what, fold.learner.kind)
     _check_sum("body", rates)
     for name, each in rates.by_label.items():
         where = f"by_label.{shorten(name)}"

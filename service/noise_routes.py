@@ -9,9 +9,8 @@ from fastapi import APIRouter, Request, Response
 from learners.neighbors import AutoRkNN, RkNN, WindowNoise
 from service import wire
 from service.auth import Keys, Scope
-from service.challengers import rate_kinds
+from service.challengers import no_rates, rate_kinds
 from service.contest import Contest
-from service.errors import Invalid
 from service.estimates import Estimates
 from service.fold import Fold
 from service.host import Host
@@ -122,7 +121,7 @@ def _rates(replica: Replica) -> wire.RatesOut:
     contest = replica.fold.contest
     user, told = contest.rate_user, contest.rates
     if user is None:
-        raise Invalid.of("model", "a learner that uses noise rates", contest.learner.kind)
+        raise no_rates(contest.learner)
     if told is not None and not user.learns_rates:
         # What it uses itself may be each label's.
         return wire.RatesOut(told.rho_0, told.rho_1)

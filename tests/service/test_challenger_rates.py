@@ -53,6 +53,33 @@ async def test_challengers_have_rates_estimated_where_the_deciding_learner_needs
         assert answer.json()["estimate_every"] == every
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("banditron", "or a challenger that does (forward_softmax or rcnbf, say), got banditron"),
+        ("perceptron", "expected a learner that uses noise rates, got perceptron"),
+    ],
+)
+async def test_who_has_no_rates_is_told_how_to_have_some(
+    client: httpx.AsyncClient, kind: str, said: str
+) -> None:
+    """Protects users of plain learners from a dead end; for labels there are no challengers."""
+    path = await create(client, learner={"kind": kind})
+    rates = {"rho_0": 0.1, "rho_1": 0.2}
+    for answer in (
+        await client.get(f"{path}/noise"),
+        await client.post(f"{path}/noise/estimate"),
+        await client.post(f"{path}/rates", json=rates),
+    ):
+        assert answer.status_code == 422
+        assert said in answer.json()["error"]["message"]
+    if kind == "banditron":
+        challenger = SOFTMAX
+        assert (await client.post(f"{path}/challengers", json=challenger)).status_code == 200
+        assert (await client.post(f"{path}/rates", json=rates)).status_code == 200
+        assert (await client.get(f"{path}/noise")).json()["rates"] == pytest.approx(rates)
+
+
 async def test_a_challenger_is_told_an_estimate(client: httpx.AsyncClient) -> None:
     """A model whose own learner believes every click: the estimate that a challenger needs runs."""
     path = await create(client, learner={"kind": "banditron"}, challengers=[RCINE, FORWARD])
