@@ -32,7 +32,7 @@ class Scope(StrEnum):
 
 
 class ApiKey(Strict):
-    """One line of the keys file."""
+    """One line of the keys file, or one item of the array that it holds."""
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     tenant: Annotated[str, StringConstraints(pattern=MODEL_NAME)]
@@ -76,9 +76,15 @@ class Keys:
         """Read the keys file; ValueError says what is wrong with it, never what is in it."""
         if path is None:
             return cls(None)
+        text = path.read_bytes()
+        if not text.lstrip().startswith(b"["):
+            text = b"[%s]" % b",".join(line for line in text.splitlines() if line.strip())
         try:
-            keys = _KEYS_FILE.validate_json(path.read_bytes())
+            keys = _KEYS_FILE.validate_json(text)
         except ValidationError as error:
+            if error.errors()[0]["type"] == "json_invalid":
+                what = "JSON: one object a line, as `misclick key` prints it, or an array of them"
+                raise ValueError(f"keys file {path}: expected {what}") from None
             first = of_pydantic(error.errors(include_input=False, include_url=False)).details[0]
             where, expected = first.where, first.expected
             if expected == NO_SUCH_FIELD:

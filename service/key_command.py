@@ -17,7 +17,9 @@ def add_parser(commands: Any) -> None:
     key = commands.add_parser(
         "key",
         help="make an API key",
-        description="Make an API key: it is printed once; the JSON line goes into keys_file.",
+        description="Make an API key. Its line for keys_file goes to standard output; the key "
+        "itself is shown once, on standard error.",
+        epilog="example: misclick key ops --scopes admin >> keys.json",
     )
     key.add_argument("name", help="what the key is for")
     key.add_argument(
@@ -33,12 +35,14 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a fresh key and its line for the keys file."""
+    """Print the line of a fresh key for the keys file, and beside it the key."""
     try:
         key, line = new_key(args.name, args.tenant, args.scopes.split(","))
     except ValidationError as error:
         for detail in of_pydantic(error.errors(include_url=False)).details:
             print(f"misclick key: {detail}", file=sys.stderr)
         return 2
-    print(f"key:  {key}\nline: {line}")
+    # Standard output may go into the file: the key must not.
+    print(f"the key, shown only now: {key}", file=sys.stderr)
+    print(line)
     return 0

@@ -47,7 +47,8 @@ class Settings(BaseSettings):
     )
     keys_file: Path | None = Field(
         None,
-        description="JSON file of API keys (see `misclick key`); without it no keys are asked for.",
+        description="File of API keys, one JSON object a line, as `misclick key` prints it, or an "
+        "array of them; without it no keys are asked for.",
     )
     max_body_bytes: int = Field(
         262_144,

@@ -215,6 +215,25 @@ def test_a_key_that_cannot_be_is_refused(
     assert shown.err.count("\n") == 1
 
 
+def test_what_is_printed_is_a_keys_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Protects who redirects the command: the lines are the file, the key is seen."""
+    file = tmp_path / "keys.json"
+    given = []
+    for name, scope in (("ops", "admin"), ("web", "predict")):
+        assert main(["key", name, "--scopes", scope]) == 0
+        shown = capsys.readouterr()
+        with file.open("a") as lines:
+            lines.write(shown.out)
+        given.append(shown.err.split()[-1])
+        assert given[-1] not in shown.out
+    keys = Keys.load(file)
+    ops, web = (keys.caller(f"Bearer {key}") for key in given)
+    ops.require(Scope.ADMIN)
+    web.require(Scope.PREDICT)
+    with pytest.raises(Forbidden):
+        web.require(Scope.ADMIN)
+
+
 def test_admin_includes_the_rest(tmp_path: Path) -> None:
     """An admin key may predict and give feedback; another key only what it says."""
     key, line = new_key("a", "t", [Scope.ADMIN])
@@ -247,10 +266,12 @@ GOOD = {"name": "n", "tenant": "t", "scopes": ["admin"], "sha256": "0" * 64}
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "EOF"),
-        ("SECRET-KEY", "JSON"),
+        ("", "1 to 10000 keys"),
+        ("SECRET-KEY", "keys.json: expected JSON: one object a line, as `misclick key` prints it"),
+        (f"key: SECRET-KEY\nline: {json.dumps(GOOD)}", "expected JSON: one object a line"),
         ("[]", "1 to 10000 keys"),
-        ("{}", "an array"),
+        ("{}", "[0].name: expected a value"),
+        ('"SECRET-KEY"', "[0]: expected an object"),
         (json.dumps([GOOD | {"sha256": "SECRET-KEY"}]), "[0].sha256"),
         (json.dumps([GOOD | {"SECRET-KEY": 1}]), "[0]: expected no other fields"),
         (json.dumps([GOOD | {"scopes": ["SECRET-KEY"]}]), "[0].scopes[0]"),
