@@ -12,7 +12,7 @@ from rich.console import Console
 
 from clients import Client, MisclickError
 from clients.evaluation_report import slice_summary, values_table
-from service.replay_command import API_KEY_VARIABLE
+from service.replay_command import API_KEY_VARIABLE, in_words
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         with Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE)) as client:
             found = client.evaluate(args.model, rounds=args.rounds)
     except MisclickError as error:
-        print(f"misclick evaluate: {error}", file=sys.stderr)
+        print(f"misclick evaluate: {in_words(error)}", file=sys.stderr)
         return 2
     if args.json:
         print(msgspec.json.encode(found).decode())

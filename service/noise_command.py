@@ -26,7 +26,7 @@ from clients.noise_report import (
 )
 from clients.window_noise_report import window_summary, window_tables
 from service.outputs import check_outputs
-from service.replay_command import API_KEY_VARIABLE
+from service.replay_command import API_KEY_VARIABLE, in_words
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
         if args.png:
             _draw(args, noise)
     except (MisclickError, OSError) as error:
-        print(f"misclick noise: {error}", file=sys.stderr)
+        print(f"misclick noise: {in_words(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(

@@ -16,7 +16,7 @@ import msgspec
 from pydantic import ValidationError
 from rich.console import Console
 
-from clients import Client, Dense, InputError, MisclickError, ModelSpec
+from clients import Client, Dense, InputError, MisclickError, ModelSpec, UnauthorizedError
 from clients.replay.datasets import BUNDLED, Dataset, load
 from clients.replay.http_player import HttpPlayer
 from clients.replay.live import LiveBoard
@@ -37,6 +37,13 @@ WINDOW_S = 7 * 24 * 3600.0
 MAX_PENDING = 1_000_000
 #: Holds the API key for `--url`; a command line can be read by every user of the machine.
 API_KEY_VARIABLE = "MISCLICK_API_KEY"
+
+
+def in_words(error: Exception) -> str:
+    """Return what a command says of an error; of a key that is refused, where it is read, too."""
+    if isinstance(error, UnauthorizedError):
+        return f"{error} (this command reads it from {API_KEY_VARIABLE})"
+    return str(error)
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -139,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"misclick replay: {detail}", file=sys.stderr)
         return 2
     except (MisclickError, LearnersError, ServiceError, OSError) as error:
-        print(f"misclick replay: {error}", file=sys.stderr)
+        print(f"misclick replay: {in_words(error)}", file=sys.stderr)
         return 2
     return 0
 

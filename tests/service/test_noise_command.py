@@ -213,8 +213,12 @@ def test_the_key_comes_from_the_environment(
         with Client(guarded.url, api_key=key) as client:
             client.create_model(spec)
         command = ["noise", spec.name, "--url", guarded.url]
-        assert main(command) == 2
-        assert "key" in capsys.readouterr().err
+        replay = ["replay", "segments", "--learner", "bpa", "--url", guarded.url]
+        for each in (command, ["evaluate", *command[1:]], replay):
+            assert main(each) == 2
+            told = capsys.readouterr().err
+            assert "an API key is needed" in told
+            assert "from MISCLICK_API_KEY" in told
         monkeypatch.setitem(os.environ, "MISCLICK_API_KEY", key)
         assert main(command) == 0
     assert "only" not in (out := capsys.readouterr().out)
