@@ -202,6 +202,9 @@ def _detail(one: Mapping[str, Any]) -> Detail:
         tags = f"one of {context['expected_tags']}"
         return Detail(_where([*loc, "type"]), tags, shorten(repr(context["tag"])))
     # Our own words quote the body: only a text of this table is a format.
+    if kind == "too_short" and isinstance(one.get("input"), str):
+        # So is a secret counted.
+        kind = "string_too_short"
     known = _EXPECTED.get(kind)
     expected = shorten(_PREAMBLE.sub("", one["msg"]))
     if known is not None:

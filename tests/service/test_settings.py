@@ -43,6 +43,14 @@ OTHER: dict[str, str] = {
     "log_level": "debug",
 }
 
+#: How docs/settings.md says what may be set.
+BOUNDS = {
+    "ge": "at least {}",
+    "gt": "above {}",
+    "le": "at most {}",
+    "min_length": "at least {} characters",
+}
+
 
 def serve(*options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run `misclick serve`, which has to end by itself."""
@@ -74,6 +82,10 @@ def test_a_setting_is_documented(name: str, help_text: str) -> None:
     ]
     assert field.description
     assert field.description in row
+    for constraint in field.metadata:
+        for bound, words in BOUNDS.items():
+            if hasattr(constraint, bound):
+                assert words.format(getattr(constraint, bound)) in row
     option = f"--{name.replace('_', '-')}"
     if name in SECRETS:
         assert option not in row
@@ -160,7 +172,7 @@ def test_without_keys_nobody_else_is_served(host: str, tmp_path: Path) -> None:
         (["--log-level", "x"], {}, "log_level: expected 'debug', 'info', 'warning' or 'error'"),
         (["--keys-file", "none.json"], {}, "keys_file: expected a file that can be read, got"),
         ([], {"MISCLICK_WORKER": "2"}, "MISCLICK_WORKER: there is no such setting"),
-        ([], {"MISCLICK_SECRET": "hunter2"}, "secret: expected 32 or more"),
+        ([], {"MISCLICK_SECRET": "hunter2"}, "secret: expected 32 or more characters"),
         ([], {"MISCLICK_REDIS_URL": "hunter2"}, "redis_url: expected a URL"),
     ],
     ids=["host", "port", "workers", "nan", "level", "keys", "variable", "secret", "url"],
