@@ -50,7 +50,8 @@ class Client(ModelCalls):
     timeout_s
         Seconds for each of: connecting, sending, waiting for the answer. Above 0.
     retries
-        How often and after how long to try again.
+        How often and after how long to try again; by default for 1.5 s at most where
+        connections are refused. `Retries(tries=14)` outlasts a restart of the service.
     transport
         How httpx sends requests; for tests, proxies and in-process applications.
 

@@ -18,6 +18,11 @@ class Retries:
     because every call is idempotent: the client sends the same request id again, and a
     decision id takes one feedback.
 
+    With the defaults a call whose connections are refused fails within 1.5 s: who waits for a
+    page has no use for a later answer. A restart of the service takes longer. Whoever should
+    outlast it, as a batch job should, takes `Retries(tries=14)`: 21 s of waiting on average, 41 s
+    at most, and 10 s or more in 99.7 % of calls.
+
     Parameters
     ----------
     tries
@@ -38,6 +43,14 @@ class Retries:
     >>> retries = Retries(tries=3, base_s=0.1)
     >>> [retries.wait_s(tried, retry_after_s=None, uniform=0.5) for tried in (1, 2, 3)]
     [0.05, 0.1, None]
+
+    How long the defaults wait at most in all, and the more patient ones on average:
+
+    >>> sum(0.1 * 2**n for n in range(RETRIES.tries - 1))
+    1.5
+    >>> patient = Retries(tries=14)
+    >>> sum(patient.wait_s(n, retry_after_s=None, uniform=0.5) for n in range(1, 14))
+    20.65
     """
 
     tries: int = 5
