@@ -71,7 +71,8 @@ def learn(setting: Setting, folder: Path) -> Iterator[tuple[str, list[float]]]:
         )
         for n_rounds, (row, label, propensity, click) in enumerate(log, 1):
             x = data.xs[row]
-            learner.update(Outcome(x, label, best(learner, x), propensity, click))
+            outcome = Outcome(x, label, best(learner, x), propensity, click, elsewhere=True)
+            learner.update(outcome)
             if n_rounds in ASKED_AFTER:
                 mistakes = [best(learner, data.xs[i]) != data.labels[i] for i in asked.tolist()]
                 wrong.append(float(np.mean(mistakes)))

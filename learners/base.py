@@ -63,6 +63,8 @@ class Outcome(NamedTuple):
         Probability with which `label` was drawn then, in (0, 1].
     feedback
         The observed bit: 1 is a click. It may be flipped.
+    elsewhere
+        Whether somebody else decided, who may have known more or less than the learner.
     """
 
     x: FloatArray
@@ -70,6 +72,7 @@ class Outcome(NamedTuple):
     greedy: int
     propensity: float
     feedback: int
+    elsewhere: bool = False
 
 
 class Learner(ABC):
@@ -273,7 +276,7 @@ class Learner(ABC):
 
     def _check_outcome(self, outcome: Outcome) -> None:
         """Raise InputError unless every part of `outcome` is what it should be."""
-        x, label, greedy, propensity, feedback = outcome
+        x, label, greedy, propensity, feedback, _ = outcome
         check_instance(x, self.n_features)
         if (
             type(label) is int

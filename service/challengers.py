@@ -123,7 +123,7 @@ class Challenger:
         """Write down what it would have done in a round, and learn from it."""
         own = self.learner.distribution(outcome.x)
         self.record.add(seq, float(own.probabilities[outcome.label]), draw(own, uniform))
-        self.learner.update(outcome._replace(greedy=own.greedy))
+        self.learner.update(outcome._replace(greedy=own.greedy, elsewhere=True))
 
     def state(self) -> State:
         """Return learner and record; name and spec are kept by the fold."""

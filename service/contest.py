@@ -141,7 +141,8 @@ class Contest:
         """Let the deciding learner learn from a round that was decided after `decided_seq`."""
         if decided_seq < self.deciding_since:
             # Another learner made this decision: its best label is not this one's.
-            outcome = outcome._replace(greedy=self.learner.distribution(outcome.x).greedy)
+            greedy = self.learner.distribution(outcome.x).greedy
+            outcome = outcome._replace(greedy=greedy, elsewhere=True)
         self.learner.update(outcome)
 
     def learn(self, x: FloatArray, label: int) -> None:

@@ -76,7 +76,7 @@ class Banditron(LinearLearner):
             If a part of `outcome` is not what `Outcome` says.
         """
         self._check_outcome(outcome)
-        x, label, greedy, propensity, feedback = outcome
+        x, label, greedy, propensity, feedback, _ = outcome
         weight = self._corrected[feedback] / max(propensity, MIN_PROPENSITY)
         if label == greedy:
             self._add_to_row(label, weight - 1.0, x)

@@ -130,8 +130,8 @@ def _shrunk(rates: FloatArray, errors: FloatArray) -> FloatArray:
     """
     mean = np.add.reduce(rates) / len(rates)
     squares = errors * errors
-    varied = np.add.reduce((rates - mean) ** 2 - squares) / len(rates)
-    real = max(float(varied), 0.0)
+    varied = np.add.reduce((rates - mean) ** 2) / max(len(rates) - 1, 1)
+    real = max(float(varied - np.add.reduce(squares) / len(rates)), 0.0)
     kept = np.where(squares > 0, real / np.maximum(real + squares, 1e-300), 1.0)
     shrunk: FloatArray = mean + (rates - mean) * kept
     return shrunk

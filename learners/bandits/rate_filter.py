@@ -23,17 +23,19 @@ LABEL_DEVIATIONS = (0.15, 0.03)
 #: overshoot, as they do while they are few clicks old, and keep them from coming right by
 #: themselves; more than twice the highest that was seen is the most.
 SHARPNESS_DEVIATION, SHARPNESS_BOUNDS = 0.3, (1.0, 10.0)
-#: The trust begins with 0, as in rounds that the learner itself decided, and this deviation: of
-#: those tried, the log of somebody who is mostly right was understood soonest with it.
+#: The trust in somebody else who decides begins with 0 and this deviation.
 TRUST_DEVIATION, TRUST_BOUNDS = 0.3, (0.0, 1.0)
 #: Variance that sharpness and trust gain with a click, up to their first: weights go on growing,
-#: and know in the end what others knew before.
-CHANGE = 1e-5
+#: and know in the end what others knew before. And what the common rates gain: enough to follow
+#: noise that comes or goes within some thousand clicks, too little to cost mistakes where it stays.
+CHANGE, RATE_CHANGE = 1e-5, 3e-7
 #: Least variance of a click: one that was as good as certain must not move all by itself.
 LEAST_NOISE = 0.01
 #: Largest rate, and largest sum of both, that is used: beyond it a click would tell less than a
 #: tenth of what it tells without noise, and the learner would stop learning for ever.
 MAX_RATE, MAX_SUM = 0.8, 0.9
+#: Standard deviation of a rate of which only [0, 1] is known.
+_IGNORANCE = 12.0**-0.5
 #: What rounding may add to a covariance in a state, in shares of it.
 _ROUNDING = 1e-9
 #: Beyond any number that clicks lead to.
@@ -41,7 +43,14 @@ _MAX_NUMBER = 1e3
 #: Where they stand in what is common, after rho_0 and rho_1; and the first variances of the four.
 _SHARPNESS, _TRUST = 2, 3
 _FIRST_COMMON = np.square([*COMMON_DEVIATIONS, SHARPNESS_DEVIATION, TRUST_DEVIATION])
-_MOST_DOUBTS: list[float] = _FIRST_COMMON.tolist()
+_FIRST: list[float] = _FIRST_COMMON.tolist()
+#: Bounds of each, and the most variance that it has.
+_LIMITS = tuple(
+    (*bounds, first)
+    for bounds, first in zip(
+        [(0.0, MAX_RATE), (0.0, MAX_RATE), SHARPNESS_BOUNDS, TRUST_BOUNDS], _FIRST, strict=True
+    )
+)
 
 
 class Pair(NamedTuple):
@@ -61,16 +70,25 @@ class Pair(NamedTuple):
         # Rounding can leave -1e-20 of what is tiny: a variance is never below 0.
         return move_0, move_1, max(wrong * move_0 - right * move_1, 0.0)
 
-    def moved(self, move_0: float, move_1: float, error: float, total: float) -> Pair:
-        """Return it after a click that was off by `error`, of variance `total`."""
-        step = error / total
+    def moved(
+        self, moves: tuple[float, float], error: float, total: float, common: list[float]
+    ) -> Pair:
+        """Return it after a click that was off by `error`, of variance `total`.
+
+        With the `common` rates it makes rates in [0, `MAX_RATE`].
+        """
+        (move_0, move_1), step = moves, error / total
         return Pair(
-            self.rho_0 + move_0 * step,
-            self.rho_1 + move_1 * step,
+            min(max(self.rho_0 + move_0 * step, -common[0]), MAX_RATE - common[0]),
+            min(max(self.rho_1 + move_1 * step, -common[1]), MAX_RATE - common[1]),
             max(self.v_00 - move_0 * move_0 / total, 0.0),
             self.v_01 - move_0 * move_1 / total,
             max(self.v_11 - move_1 * move_1 / total, 0.0),
         )
+
+
+#: Of a label whose rates are the common ones.
+_KNOWN = Pair(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Common:
@@ -79,10 +97,11 @@ class Common:
     In plain floats: for four numbers numpy takes longer.
     """
 
-    def __init__(self, rho_0: float, rho_1: float, *, sharpens: bool) -> None:
+    def __init__(self, rho_0: float, rho_1: float, *, unlearns: bool) -> None:
+        self._changes = (*(0.0 if unlearns else RATE_CHANGE,) * 2, CHANGE, CHANGE)
         self.means = [rho_0, rho_1, SHARPNESS_BOUNDS[0], TRUST_BOUNDS[0]]
         self.covariance: list[list[float]] = np.diag(_FIRST_COMMON).tolist()
-        if not sharpens:
+        if unlearns:
             self.know(_SHARPNESS, SHARPNESS_BOUNDS[0])
 
     @property
@@ -100,23 +119,24 @@ class Common:
 
     def move(self, moves: list[float], error: float, total: float) -> None:
         """Take in a click that was off by `error`, of variance `total`; `moves` is C j."""
-        step = error / total
-        self.means = [mean + move * step for mean, move in zip(self.means, moves, strict=True)]
-        self.covariance = [
-            [value - by * move / total for value, move in zip(row, moves, strict=True)]
-            for row, by in zip(self.covariance, moves, strict=True)
-        ]
-        for place in range(_SHARPNESS):
-            self.covariance[place][place] = max(self.covariance[place][place], 0.0)
-        self._bound(_SHARPNESS, SHARPNESS_BOUNDS)
-        self._bound(_TRUST, TRUST_BOUNDS)
+        i, j, k, m = moves
+        step, means = error / total, self.means
+        for place, (row, by, limits) in enumerate(
+            zip(self.covariance, moves, _LIMITS, strict=True)
+        ):
+            a, b, c, d = row
+            row[:] = a - by * i / total, b - by * j / total, c - by * k / total, d - by * m / total
+            if not row[place]:
+                continue  # known
+            # Beyond its bounds it would run away where all clicks or none come, and be long in
+            # coming back.
+            least, most, first = limits
+            means[place] = min(max(means[place] + by * step, least), most)
+            row[place] = min(max(row[place], 0.0) + self._changes[place], first)
 
-    def _bound(self, place: int, bounds: tuple[float, float]) -> None:
-        """Keep a number within its bounds, and let it change, unless it is known."""
-        row, (least, most) = self.covariance[place], bounds
-        self.means[place] = min(max(self.means[place], least), most)
-        if row[place]:
-            row[place] = min(max(row[place], 0.0) + CHANGE, _MOST_DOUBTS[place])
+    def knows(self, place: int) -> bool:
+        """Whether a number is taken as known: without any variance, which all others gain."""
+        return self.covariance[place][place] == 0.0
 
     def know(self, place: int, value: float) -> None:
         """Take a number as known: clicks do not move it any more."""
@@ -135,19 +155,22 @@ class RateFilter:
 
         m = rho_0 + beta q,      q = p + u (r - p),      beta = 1 - rho_0 - rho_1
 
-    The slopes of m in t, the sharpness s and the trust u are j = (1 - q, -q, (1 - u) h,
-    beta (r - p)), with h = beta p (f_k - p' f). With total the variance of the click around m,
-    what p itself may be off by included::
+    where somebody else decided, and q = p where p did. The slopes of m in t, the sharpness s and
+    the trust u are j = (1 - q, -q, (1 - u) h, beta (r - p)), with h = beta p (f_k - p' f), those of
+    d_k are i = (1 - q, -q). With V what the scores' doubt makes of beta p::
 
+        total = max(m (1 - m), .01) + (1 - u)^2 V + j' C j + i' D_k i
         (t, s, u) <- (t, s, u) + C j (y - m) / total,      C <- C - (C j)(C j)' / total
+        d_k <- d_k + D_k i (y - m) / total,                D_k <- D_k - (D_k i)(D_k i)' / total
 
-    and d_k likewise, with a covariance of its own.
+    Then t, t + d_k, s and u are kept in [0, .8], [0, .8], [1, 10] and [0, 1], and the variances in
+    C grow by 3e-7, 3e-7, 1e-5 and 1e-5, up to their first: noise may come and go.
 
     Scores grow slowly where labels are far apart. Without s, all the clicks on labels that are
     right more surely than p says would raise rho_0, and for good, because surely wrong labels,
-    which tell of it, are hardly shown any more. Without u, so would the clicks in a log of
-    somebody who knew what was right when the scores did not: who chose showed by r how sure he
-    was of it.
+    which tell of it, are hardly shown any more. Without u, so would the clicks in the log of
+    somebody who knew what was right when the scores did not: by r he showed how sure he was. Of
+    its own rounds r tells nothing that p does not, and less where few labels were allowed.
 
     Use it where the rates are wanted while it is being learned which labels are right. It needs
     a p that is calibrated, as the softmax of exactly one right label is.
@@ -158,16 +181,18 @@ class RateFilter:
         K.
     common
         The rates that it begins with.
-    sharpens
-        Whether the sharpness is learned; True by default. If not, it stays 1.
+    unlearns
+        Whether what is right may change, and scores with it; False by default. If so, clicks
+        that turn say that of labels and not of the rates, which do not change then, and the
+        sharpness, which would make what has to be unlearned count for more, stays 1.
 
     References
     ----------
     .. [1] Anderson and Moore, *Optimal filtering*, 1979, section 8.2 (the extended filter).
     """
 
-    def __init__(self, n_labels: int, common: NoiseRates, *, sharpens: bool = True) -> None:
-        self._common = Common(common.rho_0, common.rho_1, sharpens=sharpens)
+    def __init__(self, n_labels: int, common: NoiseRates, *, unlearns: bool = False) -> None:
+        self._common = Common(common.rho_0, common.rho_1, unlearns=unlearns)
         self._own = [_stranger() for _ in range(n_labels)]
 
     @property
@@ -184,10 +209,18 @@ class RateFilter:
 
     @property
     def errors(self) -> tuple[FloatArray, FloatArray]:
-        """Standard errors of the rates of each label, each of shape (K,)."""
+        """Standard errors of the rates of each label, each of shape (K,).
+
+        As far as the common rates are still what they began with, and not what clicks say, that
+        they may be anything counts.
+        """
         common = self._common.rates
         own = np.array([(each.v_00, each.v_11) for each in self._own])
-        return np.sqrt(own[:, 0] + common.v_00), np.sqrt(own[:, 1] + common.v_11)
+        common_0, common_1 = (
+            variance + (variance / first * _IGNORANCE) ** 2
+            for variance, first in zip((common.v_00, common.v_11), _FIRST[:2], strict=True)
+        )
+        return np.sqrt(own[:, 0] + common_0), np.sqrt(own[:, 1] + common_1)
 
     @property
     def common_beta(self) -> float:
@@ -225,9 +258,9 @@ class RateFilter:
         right: float,
         bend: float,
         doubt: float,
-        propensity: float,
+        propensity: float | None,
     ) -> None:
-        """Take in whether `label`, shown with probability `propensity`, was clicked.
+        """Take in whether `label`, which is right with chance `right`, was clicked.
 
         Parameters
         ----------
@@ -240,9 +273,9 @@ class RateFilter:
         doubt
             Variance of beta p, as far as the scores are in doubt.
         propensity
-            r, in [0, 1].
+            r, in [0, 1], where somebody else decided; None where p did.
         """
-        trust, ahead = self.trust, propensity - right
+        trust, ahead = (0.0, 0.0) if propensity is None else (self.trust, propensity - right)
         own_word = 1.0 - trust
         seen = right + trust * ahead
         rho_0, rho_1 = self.of(label)
@@ -255,12 +288,12 @@ class RateFilter:
         total += own_word * own_word * doubt + common_doubt + own_doubt
         error = feedback - clicked
         common.move(moves, error, total)
-        self._own[label] = own.moved(own_0, own_1, error, total)
+        self._own[label] = own.moved((own_0, own_1), error, total, common.means)
 
     def set_common(self, rates: NoiseRates) -> None:
         """Take the same rates for all labels, as known: clicks do not move them any more."""
         self._know(rates.rho_0, rates.rho_1)
-        self._own = [Pair(0.0, 0.0, 0.0, 0.0, 0.0) for _ in self._own]
+        self._own = [_KNOWN for _ in self._own]
 
     def set_each(
         self,
@@ -298,7 +331,8 @@ class RateFilter:
 
     def add(self) -> None:
         """Add a label, of which is known what is known of all."""
-        self._own.append(_stranger())
+        known = self._common.knows(0) and not any(own.v_00 or own.v_11 for own in self._own)
+        self._own.append(_KNOWN if known else _stranger())
 
     def state(self) -> State:
         """Return all of it as arrays."""

@@ -106,7 +106,7 @@ class SOBA(LinearLearner):
             If a part of `outcome` is not what `Outcome` says.
         """
         self._check_outcome(outcome)
-        x, label, _, propensity, feedback = outcome
+        x, label, _, propensity, feedback, _ = outcome
         if feedback == 0:
             return
         scores = self._scores(x)

@@ -312,8 +312,8 @@ class SlowForwardSoftmax:
         rates = np.clip(self.common[:2] + self.own[label], 0, 0.8)
         return np.asarray(rates * min(1.0, 0.9 / rates.sum()) if rates.sum() else rates)
 
-    def update(self, x: FloatArray, label: int, feedback: int, propensity: float) -> None:
-        """Learn from one round."""
+    def update(self, x: FloatArray, label: int, feedback: int, propensity: float | None) -> None:
+        """Learn from one round; without a propensity from one that it decided."""
         z, p = self.inputs(x), self.chances(x)
         self.inputs.learn(x)
         rho_0, rho_1 = self.rates(label)
@@ -339,13 +339,20 @@ class SlowForwardSoftmax:
         self.learn_rates(label, feedback, right, bend, doubt, propensity)
 
     def learn_rates(
-        self, label: int, feedback: int, p: float, bend: float, doubt: float, propensity: float
+        self,
+        label: int,
+        feedback: int,
+        p: float,
+        bend: float,
+        doubt: float,
+        propensity: float | None,
     ) -> None:
         """Learn of rates, sharpness and trust, from the chance that they make of p together."""
-        trust, (rho_0, rho_1) = self.common[3], self.rates(label)
-        beta, right = 1 - rho_0 - rho_1, (1 - trust) * p + trust * propensity
+        trust, ahead = (0.0, 0.0) if propensity is None else (self.common[3], propensity - p)
+        rho_0, rho_1 = self.rates(label)
+        beta, right = 1 - rho_0 - rho_1, p + trust * ahead
         clicked = rho_0 + beta * right
-        in_common = np.array([1 - right, -right, (1 - trust) * bend, beta * (propensity - p)])
+        in_common = np.array([1 - right, -right, (1 - trust) * bend, beta * ahead])
         in_own = in_common[:2]
         total = max(clicked * (1 - clicked), 0.01) + (1 - trust) ** 2 * doubt
         total += float(in_common @ self.doubt @ in_common)
@@ -357,6 +364,10 @@ class SlowForwardSoftmax:
             seen = known @ slope
             np.add(believed, seen * (feedback - clicked) / total, out=believed)
             np.subtract(known, np.outer(seen, seen) / total, out=known)
-        self.common[2:] = np.clip(self.common[2:], [1, 0], [10, 1])
-        for place in (3,) if self.drift else (2, 3):
-            self.doubt[place, place] = min(self.doubt[place, place] + 1e-5, 0.09)
+        np.clip(self.common, [0, 0, 1, 0], [0.8, 0.8, 10, 1], out=self.common)
+        np.clip(self.own[label], -self.common[:2], 0.8 - self.common[:2], out=self.own[label])
+        rates = 0.0 if self.drift else 3e-7
+        for place, (change, first) in enumerate(
+            [(rates, 0.04), (rates, 0.0009), (1e-5, 0.0 if self.drift else 0.09), (1e-5, 0.09)]
+        ):
+            self.doubt[place, place] = min(self.doubt[place, place] + change, first)

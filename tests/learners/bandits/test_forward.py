@@ -119,9 +119,9 @@ def test_uncertain_rates_shrink() -> None:
     assert learner.label_rates[0].tolist() == rho_0.tolist()
     learner.set_label_rates(rho_0, none, np.full(3, 0.5), none)
     np.testing.assert_allclose(learner.label_rates[0], 0.2, rtol=1e-12)
-    # The rates vary by .02 / 3, of which .0012 are explained by errors of .06 in one of three.
+    # The rates vary by .02 / 2, of which .0012 are explained by errors of .06 in one of three.
     learner.set_label_rates(rho_0, none, np.array([0.06, 0.0, 0.0]), none)
-    real = 0.02 / 3 - 0.0012
+    real = 0.02 / 2 - 0.0012
     np.testing.assert_allclose(
         learner.label_rates[0], [0.2 - 0.1 * real / (real + 0.0036), 0.2, 0.3], rtol=1e-12
     )
