@@ -115,9 +115,10 @@ async def test_a_model_that_redis_lost_is_told_of(
     """Nobody deleted it here: the log says which model is gone, and how far it was."""
     async with opened(store_url) as store:
         address = await make(store)
-        host = Host(store, Settings(stale_s=0.0))
+        host = Host(store, Settings(stale_s=0.001))
         await play(await host.replica(address.key), 3)
         await store.delete(address.key)
+        await asyncio.sleep(0.002)
         if asked:
             with pytest.raises(NotFound):
                 await host.use(address.key, ask(1))
