@@ -56,21 +56,22 @@ class ForwardSoftmax(RelevanceLearner):
         m = rho_0a + beta_a p_a,       p = softmax(s W z),       beta_a = 1 - rho_0a - rho_1a
 
     An extended Kalman filter, [2]_, has the weights (one covariance P for the rows of all labels,
-    within blocks b), another the rates and the sharpness s (`RateFilter`; c is what doubt about
-    the rates adds to the variance). A bit y that was heard of a moves every label's row by its
-    slope g::
+    within blocks b), another the rates, the sharpness s and the trust in whoever else decides
+    (`RateFilter`; c is what doubt about the rates adds to the variance of a click). A bit y that
+    was heard of a moves every label's row by its slope g::
 
         g_k = s beta_a p_a (1[k = a] - p_k)
         v = max(m (1 - m), .01),       total = v + |g|^2 z' P z + c
         w_k <- w_k + P z g_k (y - m) / total
-        P_b <- P_b - (P_b z_b)(P_b z_b)' / (K v / |g|^2 + z_b' P_b z_b),     then P_b + drift I
+        P_b <- P_b - (P_b z_b)(P_b z_b)' / (K v / |g|^2 + z_b' P_b z_b)
 
     so that a click on one label speaks against its rivals, which regression label by label does
-    not hear. (One bit tells of one direction in K: hence the K.) It learns as well from rounds that
-    somebody else decided, as a challenger does, if their propensities are true: what he knew
-    counts for the rates, not for the weights. Labels are chosen by inverse gap
-    weighting of p (`GapExploration`), with gaps as they show in clicks, and none more often than
-    its chance to be right, times its odds against the best.
+    not hear. (One bit tells of one direction in K: hence the K.) Then the variances in P_b gain
+    `drift`, up to their first. Rounds that somebody else decided, which a challenger learns from,
+    are as good, if `Outcome` says so and their propensities are true: what he knew counts for the
+    rates, not for the weights. Labels are chosen by inverse gap weighting of p (`GapExploration`),
+    with gaps as they show in clicks, and none more often than its chance to be right, times its
+    odds against the best.
 
     Parameters
     ----------

@@ -34,8 +34,10 @@ LEAST_NOISE = 0.01
 #: Largest rate, and largest sum of both, that is used: beyond it a click would tell less than a
 #: tenth of what it tells without noise, and the learner would stop learning for ever.
 MAX_RATE, MAX_SUM = 0.8, 0.9
-#: Standard deviation of a rate of which only [0, 1] is known.
-_IGNORANCE = 12.0**-0.5
+#: By how much rates may be off those that it begins with, as a standard deviation: .5 is within
+#: two. The doubts above are less than that because learning is better with them, not because more
+#: is known.
+_IGNORANCE = 0.15
 #: What rounding may add to a covariance in a state, in shares of it.
 _ROUNDING = 1e-9
 #: Beyond any number that clicks lead to.
@@ -211,8 +213,8 @@ class RateFilter:
     def errors(self) -> tuple[FloatArray, FloatArray]:
         """Standard errors of the rates of each label, each of shape (K,).
 
-        As far as the common rates are still what they began with, and not what clicks say, that
-        they may be anything counts.
+        As far as the common rates are still those that they began with, and not what clicks say,
+        it counts that these were a guess.
         """
         common = self._common.rates
         own = np.array([(each.v_00, each.v_11) for each in self._own])

@@ -44,6 +44,17 @@ def test_finds_what_is_there() -> None:
     np.testing.assert_allclose(rates.each[1], rho_1, atol=0.04)
 
 
+def test_errors_say_how_much_of_a_guess_the_rates_are() -> None:
+    """Before any click they may be far off; what clicks have said is known; so is what was set."""
+    rates = RateFilter(3, NoiseRates(0.2, 0.2))
+    assert min(error.min() for error in rates.errors) > 0.15
+    heard(rates, [0.05, 0.3, 0.5], [0.4, 0.4, 0.4], 6_000)
+    assert max(error.max() for error in rates.errors) < 0.08
+    assert np.abs(rates.each[1] - 0.4).max() < 2 * rates.errors[1].min()
+    rates.set_common(NoiseRates(0.1, 0.1))
+    assert max(error.max() for error in rates.errors) == 0
+
+
 def test_what_is_common_helps_a_label_that_was_never_shown() -> None:
     """A new label begins half way from the first guess to what three others have in common."""
     rates = heard(RateFilter(3, NoiseRates(0.2, 0.2)), [0.4, 0.4, 0.4], [0.3, 0.3, 0.3], 6_000)
