@@ -91,8 +91,7 @@ class ForwardSoftmax(RelevanceLearner):
         more of what other policies are worth.
     drift
         Variance that the weights gain with each round, in [0, 1]; 0 by default: clicks of all
-        times count the same. With 1e-3, the last thousands count most, s stays 1, and the noise
-        is taken to stay as it is; without, noise may come and go.
+        times count the same. With 1e-3, the last thousands count most, and s stays 1.
     block_size
         Inputs whose covariance is kept together, up to 1024, with (d + 1 + n_waves) block_size and
         K (d + 1 + n_waves) at most 4,000,000. 0, the default, takes 32, or the most that fits.
@@ -160,8 +159,10 @@ class ForwardSoftmax(RelevanceLearner):
             n_waves=n_waves,
             seed=seed,
         )
-        rates, unlearns = first_rates(rho_0, rho_1), self.drift > 0.0
-        self._rates: RateFilter = RateFilter(self.n_labels, rates, unlearns=unlearns)
+        # What will have to be unlearned is not made to count for more.
+        sharpens = not self.drift
+        rates = first_rates(rho_0, rho_1)
+        self._rates: RateFilter = RateFilter(self.n_labels, rates, sharpens=sharpens)
         n_blocks, block = blocks_of(self._width, self.block_size)
         _check_entries(self._padded * block, "features x block_size")
         _check_entries(self.n_labels * self._padded, "n_labels x features")

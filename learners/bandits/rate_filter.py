@@ -26,9 +26,9 @@ SHARPNESS_DEVIATION, SHARPNESS_BOUNDS = 0.3, (1.0, 10.0)
 #: The trust in somebody else who decides begins with 0 and this deviation.
 TRUST_DEVIATION, TRUST_BOUNDS = 0.3, (0.0, 1.0)
 #: Variance that sharpness and trust gain with a click, up to their first: weights go on growing,
-#: and know in the end what others knew before. And what the common rates gain: enough to follow
-#: noise that comes or goes within some thousand clicks, too little to cost mistakes where it stays.
-CHANGE, RATE_CHANGE = 1e-5, 3e-7
+#: and know in the end what others knew before. The rates gain none: labels that change places
+#: would pass for noise that comes.
+CHANGE = 1e-5
 #: Least variance of a click: one that was as good as certain must not move all by itself.
 LEAST_NOISE = 0.01
 #: Largest rate, and largest sum of both, that is used: beyond it a click would tell less than a
@@ -46,12 +46,12 @@ _MAX_NUMBER = 1e3
 _SHARPNESS, _TRUST = 2, 3
 _FIRST_COMMON = np.square([*COMMON_DEVIATIONS, SHARPNESS_DEVIATION, TRUST_DEVIATION])
 _FIRST: list[float] = _FIRST_COMMON.tolist()
-#: Bounds of each, and the most variance that it has.
-_LIMITS = tuple(
-    (*bounds, first)
-    for bounds, first in zip(
-        [(0.0, MAX_RATE), (0.0, MAX_RATE), SHARPNESS_BOUNDS, TRUST_BOUNDS], _FIRST, strict=True
-    )
+#: Bounds of each, the variance that it gains with a click, and the most that it has.
+_LIMITS = (
+    (0.0, MAX_RATE, 0.0, _FIRST[0]),
+    (0.0, MAX_RATE, 0.0, _FIRST[1]),
+    (*SHARPNESS_BOUNDS, CHANGE, _FIRST[2]),
+    (*TRUST_BOUNDS, CHANGE, _FIRST[3]),
 )
 
 
@@ -99,11 +99,10 @@ class Common:
     In plain floats: for four numbers numpy takes longer.
     """
 
-    def __init__(self, rho_0: float, rho_1: float, *, unlearns: bool) -> None:
-        self._changes = (*(0.0 if unlearns else RATE_CHANGE,) * 2, CHANGE, CHANGE)
+    def __init__(self, rho_0: float, rho_1: float, *, sharpens: bool) -> None:
         self.means = [rho_0, rho_1, SHARPNESS_BOUNDS[0], TRUST_BOUNDS[0]]
         self.covariance: list[list[float]] = np.diag(_FIRST_COMMON).tolist()
-        if unlearns:
+        if not sharpens:
             self.know(_SHARPNESS, SHARPNESS_BOUNDS[0])
 
     @property
@@ -132,9 +131,9 @@ class Common:
                 continue  # known
             # Beyond its bounds it would run away where all clicks or none come, and be long in
             # coming back.
-            least, most, first = limits
+            least, most, change, first = limits
             means[place] = min(max(means[place] + by * step, least), most)
-            row[place] = min(max(row[place], 0.0) + self._changes[place], first)
+            row[place] = min(max(row[place], 0.0) + change, first)
 
     def knows(self, place: int) -> bool:
         """Whether a number is taken as known: without any variance, which all others gain."""
@@ -166,7 +165,7 @@ class RateFilter:
         d_k <- d_k + D_k i (y - m) / total,                D_k <- D_k - (D_k i)(D_k i)' / total
 
     Then t, t + d_k, s and u are kept in [0, .8], [0, .8], [1, 10] and [0, 1], and the variances in
-    C grow by 3e-7, 3e-7, 1e-5 and 1e-5, up to their first: noise may come and go.
+    C of s and u grow by 1e-5, up to their first.
 
     Scores grow slowly where labels are far apart. Without s, all the clicks on labels that are
     right more surely than p says would raise rho_0, and for good, because surely wrong labels,
@@ -183,18 +182,16 @@ class RateFilter:
         K.
     common
         The rates that it begins with.
-    unlearns
-        Whether what is right may change, and scores with it; False by default. If so, clicks
-        that turn say that of labels and not of the rates, which do not change then, and the
-        sharpness, which would make what has to be unlearned count for more, stays 1.
+    sharpens
+        Whether the sharpness is learned; True by default. If not, it stays 1.
 
     References
     ----------
     .. [1] Anderson and Moore, *Optimal filtering*, 1979, section 8.2 (the extended filter).
     """
 
-    def __init__(self, n_labels: int, common: NoiseRates, *, unlearns: bool = False) -> None:
-        self._common = Common(common.rho_0, common.rho_1, unlearns=unlearns)
+    def __init__(self, n_labels: int, common: NoiseRates, *, sharpens: bool = True) -> None:
+        self._common = Common(common.rho_0, common.rho_1, sharpens=sharpens)
         self._own = [_stranger() for _ in range(n_labels)]
 
     @property

@@ -366,8 +366,7 @@ class SlowForwardSoftmax:
             np.subtract(known, np.outer(seen, seen) / total, out=known)
         np.clip(self.common, [0, 0, 1, 0], [0.8, 0.8, 10, 1], out=self.common)
         np.clip(self.own[label], -self.common[:2], 0.8 - self.common[:2], out=self.own[label])
-        rates = 0.0 if self.drift else 3e-7
         for place, (change, first) in enumerate(
-            [(rates, 0.04), (rates, 0.0009), (1e-5, 0.0 if self.drift else 0.09), (1e-5, 0.09)]
+            [(0.0, 0.04), (0.0, 0.0009), (1e-5, 0.0 if self.drift else 0.09), (1e-5, 0.09)]
         ):
             self.doubt[place, place] = min(self.doubt[place, place] + change, first)

@@ -121,25 +121,6 @@ def test_learns_from_the_log_of_somebody_who_is_mostly_right(elsewhere: bool) ->
     assert (learner.rho_0 < 0.35) == elsewhere
 
 
-def test_follows_noise_that_comes() -> None:
-    """After thousands of clicks that never lied, some do: its rates and its choices follow."""
-    rng, learner = np.random.default_rng(0), ForwardSoftmax(6, 10, n_waves=0)
-    corners = rng.normal(size=(10, 6))
-    wrong = 0
-    for t in range(12_000):
-        truth = int(rng.integers(10))
-        x = corners[truth] + 0.4 * rng.normal(size=6)
-        decision = learner.distribution(x)
-        label = draw(decision, rng.random())
-        rho_0, rho_1 = (0.0, 0.0) if t < 4_000 else (0.2, 0.4)
-        bit = int(rng.random() < (1 - rho_1 if label == truth else rho_0))
-        share = float(decision.probabilities[label])
-        learner.update(Outcome(x, label, decision.greedy, share, bit))
-        wrong += t >= 10_000 and decision.greedy != truth
-    assert learner.rho_1 == pytest.approx(0.4, abs=0.1)
-    assert wrong < 2_000 * 0.1
-
-
 def test_comes_back_from_a_time_without_clicks() -> None:
     """A counter that was broken for thousands of rounds: rates that are none do not run away."""
     learner = ForwardSoftmax(2, 3, n_waves=0)
