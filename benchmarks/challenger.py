@@ -12,7 +12,6 @@ as there; "told" are those that know each label's rates.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from itertools import product
@@ -24,8 +23,17 @@ import numpy as np
 from benchmarks.datasets import load
 from benchmarks.noise_rates_streams import linear_rounds
 from benchmarks.versus_ours import NEW, OPTIONS, TOLD, LabelRates, give_rates
-from benchmarks.versus_streams import NONE, PER_LABEL, family, noise_rates, problem
-from learners import Learner, Outcome, create
+from benchmarks.versus_streams import (
+    NONE,
+    PER_LABEL,
+    FloatArray,
+    arguments,
+    family,
+    noise_rates,
+    problem,
+)
+from learners import Learner, NoiseRates, Outcome, create
+from learners.noise.corruption import flip_bits_by_label
 
 DATASETS = ("usps", "optdigits")
 NOISES = (NONE, ".2/.4", ".4/.2", PER_LABEL)
@@ -56,9 +64,9 @@ def learn(setting: Setting, folder: Path) -> Iterator[tuple[str, list[float]]]:
     rates = noise_rates(setting.noise, data.n_labels, setting.seed)
     rows = rng.integers(len(data.xs), size=ASKED_AFTER[-1])
     labels, propensities = linear_rounds(raw, rows, setting.right, rng)
-    is_right = labels == raw.labels[rows]
-    chances = np.where(is_right, 1 - rates.rho_1[labels], rates.rho_0[labels])
-    clicks = (rng.random(len(rows)) < chances).astype(np.int64)
+    each = [NoiseRates(*pair) for pair in zip(*(rho.tolist() for rho in rates), strict=True)]
+    is_right = (labels == raw.labels[rows]).astype(np.int64)
+    clicks = flip_bits_by_label(is_right, labels, each, rng)
     asked = rng.integers(len(data.xs), size=N_ASKED)
     for name in CHALLENGERS:
         kind = family(name)
@@ -79,18 +87,14 @@ def learn(setting: Setting, folder: Path) -> Iterator[tuple[str, list[float]]]:
         yield name, wrong
 
 
-def best(learner: Learner, x: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int:
+def best(learner: Learner, x: FloatArray) -> int:
     """Return what a learner holds for the best label."""
     return learner.distribution(x).greedy
 
 
 def main() -> None:
     """Measure, print a table, and with --json one object as the last line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder of the npz files")
-    parser.add_argument("--streams", type=int, default=2)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
+    args = arguments(__doc__.split("\n", 1)[0])
     print(f"wrong best labels after {', '.join(f'{n:,}' for n in ASKED_AFTER)} rounds")
     rows, ratios = [], []
     for data, noise, right in product(DATASETS, NOISES, RIGHT):

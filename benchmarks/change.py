@@ -9,15 +9,21 @@ for every `drift`.
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.versus_ours import NEW, Ours
-from benchmarks.versus_streams import NONE, PER_LABEL, Problem, noise_rates, play, problem
+from benchmarks.versus_streams import (
+    NONE,
+    PER_LABEL,
+    Problem,
+    arguments,
+    noise_rates,
+    play,
+    problem,
+)
 
 DATA = "optdigits"
 NOISES = (NONE, ".2/.4", PER_LABEL)
@@ -51,11 +57,7 @@ def measure(data: Problem, noise: str, drift: float, streams: int) -> Row:
 
 def main() -> None:
     """Measure, print a table, and with --json one object as the last line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder of the npz files")
-    parser.add_argument("--streams", type=int, default=2)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
+    args = arguments(__doc__.split("\n", 1)[0])
     data = problem(DATA, args.data)
     rows = []
     print(f"{'noise':>10} {'drift':>6} {'before':>7}  after, each 4,000 rounds")

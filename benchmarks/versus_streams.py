@@ -7,6 +7,7 @@ a longer one.
 
 from __future__ import annotations
 
+import argparse
 import time
 from abc import ABC, abstractmethod
 from functools import cache
@@ -89,6 +90,23 @@ class Played(NamedTuple):
     mistakes: list[int]
     us_per_round: float
     aside_s: float
+
+
+class Arguments(NamedTuple):
+    """What benchmarks on such streams are told on the command line."""
+
+    data: Path
+    streams: int
+    json: bool
+
+
+def arguments(description: str) -> Arguments:
+    """Return what the command line says."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the npz files")
+    parser.add_argument("--streams", type=int, default=2, help="of each kind; 2 by default")
+    parser.add_argument("--json", action="store_true")
+    return Arguments(**vars(parser.parse_args()))
 
 
 class Contestant(ABC):

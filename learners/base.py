@@ -276,13 +276,14 @@ class Learner(ABC):
 
     def _check_outcome(self, outcome: Outcome) -> None:
         """Raise InputError unless every part of `outcome` is what it should be."""
-        x, label, greedy, propensity, feedback, _ = outcome
+        x, label, greedy, propensity, feedback, elsewhere = outcome
         check_instance(x, self.n_features)
         if (
             type(label) is int
             and type(greedy) is int
             and type(propensity) is float
             and type(feedback) is int
+            and type(elsewhere) is bool
             and 0 <= label < self._n_labels
             and 0 <= greedy < self._n_labels
             and 0.0 < propensity <= 1.0
@@ -295,6 +296,8 @@ class Learner(ABC):
             raise InputError(expected("propensity", "a number in (0, 1]", propensity))
         if not is_integer(feedback) or not 0 <= feedback <= 1:
             raise InputError(expected("feedback", "0 or 1", feedback))
+        if not isinstance(elsewhere, bool | np.bool_):
+            raise InputError(expected("elsewhere", "True or False", elsewhere))
 
     def _choosable(self, allowed: Sequence[int] | None) -> NDArray[np.intp] | None:
         """Return the codes that may be chosen, ascending, or None where all may."""

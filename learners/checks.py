@@ -132,6 +132,7 @@ def check_bad_outcomes_refused(make: LearnerFactory) -> None:
         "greedy": (-1, K, 0.0, True, None),
         "propensity": (0.0, -0.5, 1.5, np.nan, np.inf, True, None),
         "feedback": (2, -1, 0.5, 1.0, True, None),
+        "elsewhere": (1, 0.0, "yes", None),
     }
     build: Callable[..., Outcome] = Outcome  # wrong types are what is tried
     if learner.takes_feedback:

@@ -13,7 +13,7 @@ soba, confidit
     `SOBA` and `Confidit`: second order, diagonal or full.
 forward_softmax, rate_filter
     `ForwardSoftmax`, the default: one label is right, and each label's noise rates are found with
-    the weights, in one filter.
+    the weights, by a filter beside theirs.
 forward, block_regression, label_rates, label_features
     `Forward`: regression of the raw click, a block-diagonal Kalman filter a label, read through
     each label's noise rates; and what similar labels share.

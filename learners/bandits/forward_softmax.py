@@ -81,7 +81,8 @@ class ForwardSoftmax(RelevanceLearner):
         Number K of labels.
     rho_0, rho_1
         Rates of false and missed clicks that it begins with, in [0, 1) with a sum below 1; 0.2
-        each by default. Clicks move them; rates that are set later as known stay.
+        each by default. Clicks move them; rates that are set later as known stay. More than .8,
+        and more than .9 in sum, counts as that much.
     exploration
         "gaps" (default) as above, or "greedy": the best label, so that `gamma` is all there is.
     gain

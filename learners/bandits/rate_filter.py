@@ -127,8 +127,8 @@ class Common:
         ):
             a, b, c, d = row
             row[:] = a - by * i / total, b - by * j / total, c - by * k / total, d - by * m / total
-            if not row[place]:
-                continue  # known
+            if self.knows(place):
+                continue
             # Beyond its bounds it would run away where all clicks or none come, and be long in
             # coming back.
             least, most, change, first = limits
@@ -136,7 +136,7 @@ class Common:
             row[place] = min(max(row[place], 0.0) + change, first)
 
     def knows(self, place: int) -> bool:
-        """Whether a number is taken as known: without any variance, which all others gain."""
+        """Whether a number is taken as known: without any variance, of which clicks leave some."""
         return self.covariance[place][place] == 0.0
 
     def know(self, place: int, value: float) -> None:

@@ -282,7 +282,7 @@ class SlowForward:
 
 
 class SlowForwardSoftmax:
-    """A softmax and its noise in one filter, with whole matrices."""
+    """A softmax and its noise in two filters, with whole matrices."""
 
     def __init__(
         self, n_features: int, n_labels: int, block: int, n_waves: int, seed: int, drift: float
