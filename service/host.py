@@ -16,9 +16,10 @@ from service.address import Address
 from service.alarms import Alarms
 from service.errors import NotFound, ServiceError, Unavailable
 from service.fold import Fold
+from service.follower import Unusable
 from service.ids import SECRET_BYTES
 from service.labels import labels_of
-from service.replica import Replica, Unusable
+from service.replica import Replica
 from service.settings import Settings
 from service.spec import ModelSpec
 from service.store import EXPIRE_BATCH, FORMAT, Meta, ModelGone, Store

@@ -15,8 +15,9 @@ from service.deciding import Ask
 from service.errors import Unavailable
 from service.events import Event, Kind
 from service.fold import Fold
+from service.follower import Unusable
 from service.host import Host
-from service.replica import Replica, Unusable
+from service.replica import Replica
 from service.settings import Settings
 from service.snapshots import load_snapshots
 from service.spec import ModelSpec

@@ -14,8 +14,9 @@ from service.deciding import Ask
 from service.errors import Conflict, Invalid, NotFound, Unavailable
 from service.events import Example, LabelChange
 from service.fold import Fold
+from service.follower import TURN_S
 from service.ids import nonce_of_request
-from service.replica import TURN_S, Decided, Replica
+from service.replica import Decided, Replica
 from service.store import ModelGone, Store
 from service.transfer import export, import_model
 from tests.service.stores import (

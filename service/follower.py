@@ -1,0 +1,190 @@
+"""One worker's fold of one model: it follows the log in Redis, and keeps snapshots of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+
+from learners.base import State
+from service.address import Address
+from service.codec import CodecError, encode_parts, state_digest
+from service.errors import LogBroken, Unavailable
+from service.events import Entry
+from service.fold import Fold, check_sound
+from service.snapshots import Snapshot, load_snapshots, newest_snapshot_seq, store_snapshot
+from service.store import Meta, Store
+
+log = logging.getLogger("misclick.follower")
+
+#: Deciding or folding for longer than this lets the others have their turn first. A linear
+#: learner does thousands of events in it, a wide window of neighbours a few.
+TURN_S = 0.01
+#: Events that are folded at once at most: some may cost much more than those before.
+MOST_AT_ONCE = 64
+#: Least time that either is taken to take, on a clock that may stand still meanwhile.
+LEAST_S = 1e-6
+#: How often a fold is rebuilt before the model is given up for this request.
+REBUILDS = 3
+
+
+class LogTrimmed(LogBroken):
+    """The log no longer holds the events after the fold; a snapshot does."""
+
+
+class Unusable(Unavailable):
+    """The log continues no snapshot, or leads to a state that is none: the model fails closed."""
+
+
+class Follower:
+    """A fold that follows its model's log, and begins anew where the log became another one.
+
+    Parameters
+    ----------
+    store
+        Where the log is.
+    key
+        The model's `tenant/name`.
+    meta
+        The model's meta data when it was loaded.
+    """
+
+    def __init__(self, store: Store, key: str, meta: Meta) -> None:
+        self.key = key
+        self.spec = meta.spec
+        self.address = Address.of(key, meta.uid, meta.spec)
+        self.fold = Fold(meta.spec, meta.uid)
+        self.rewinds = 0
+        self.snapshot_seq = 0
+        self.fresh_at_s = 0.0
+        self._store = store
+        self._event_s = TURN_S
+        self._catching_up = asyncio.Lock()
+        self._failed_at_s = 0.0
+        self._failure = ""
+
+    # -- folding --------------------------------------------------------------------------
+    async def catch_up(self) -> None:
+        """Fold the log up to its head; rewind to a snapshot if it does not continue the fold."""
+        asked_s = time.monotonic()
+        async with self._catching_up:
+            if asked_s < self._failed_at_s:
+                # It failed while this one waited its turn: each would wait as long once more.
+                raise Unavailable(self._failure)
+            try:
+                await self._continue()
+            except Unavailable as error:
+                self._failed_at_s, self._failure = time.monotonic(), str(error)
+                raise
+            self.fresh_at_s = time.monotonic()
+
+    async def _continue(self) -> None:
+        try:
+            await self._fold_to_head(self.fold)
+        except LogBroken as error:
+            await self.recover()
+            # A copy that slept while the log was trimmed past it has lost nothing.
+            self.rewinds += not isinstance(error, LogTrimmed)
+
+    async def recover(self) -> None:
+        """Rebuild the fold from the newest snapshot that lies on the log, or from its start."""
+        for _ in range(REBUILDS):
+            snapshots: list[Snapshot | None] = [
+                *await load_snapshots(self._store, self.address),
+                None,
+            ]
+            for snapshot in snapshots:
+                fold = Fold(self.spec, self.address.uid)
+                try:
+                    if snapshot is not None:
+                        # Rebuilding a graph of neighbours takes a second or two.
+                        await asyncio.to_thread(_restore, fold, snapshot)
+                    await self._fold_to_head(fold)
+                    if fold.seq > (snapshot.seq if snapshot else 0):
+                        await asyncio.to_thread(_check_sound, fold.seq, fold.state())
+                except (LogBroken, CodecError):
+                    # Redis may have lost this snapshot's tail, or another worker may have
+                    # trimmed the log meanwhile: the next older state, then all of them again.
+                    continue
+                self.fold = fold
+                self.snapshot_seq = snapshot.seq if snapshot else 0
+                self.fresh_at_s = time.monotonic()
+                return
+        raise Unusable("the model's log continues none of its snapshots; it is not served")
+
+    async def _fold_to_head(self, fold: Fold) -> None:
+        while True:
+            # While Redis answers, a commit of this worker may take the fold further on.
+            asked_seq, asked_chain = fold.seq, fold.chain
+            seq, chain, entries = await self._store.read(self.address, asked_seq)
+            if not entries:
+                if (seq, chain) != (asked_seq, asked_chain):
+                    raise LogBroken(f"the log ends at event {seq}, the fold at {asked_seq}")
+                return
+            if entries[0].seq > asked_seq + 1:
+                raise LogTrimmed(f"the log begins at event {entries[0].seq}")
+            await self._follow(fold, entries)
+
+    async def _follow(self, fold: Fold, entries: Sequence[Entry]) -> None:
+        """Apply what the fold has not yet; another task may take it further in between."""
+        at, now_s = 0, time.perf_counter()
+        end_s = now_s + TURN_S
+        while at < len(entries):
+            step = min(MOST_AT_ONCE, max(1, int((end_s - now_s) / self._event_s)))
+            some = [entry for entry in entries[at : at + step] if entry.seq > fold.seq]
+            _fold(fold, some)
+            at, begin_s, now_s = at + step, now_s, time.perf_counter()
+            self._event_s = max(now_s - begin_s, LEAST_S) / max(1, len(some))
+            if now_s > end_s:
+                await asyncio.sleep(0)
+                now_s = time.perf_counter()
+                end_s = now_s + TURN_S
+
+    # -- snapshots ------------------------------------------------------------------------
+    async def save_snapshot(self) -> None:
+        """Store the fold as it is now, unless a newer snapshot is there."""
+        fold = self.fold
+        self.snapshot_seq = await newest_snapshot_seq(self._store, self.key)
+        if fold.seq <= self.snapshot_seq:
+            return
+        seq, chain, state = fold.seq, fold.chain, fold.state()
+        await asyncio.to_thread(_check_sound, seq, state)
+        snapshot = await asyncio.to_thread(_snapshot, seq, chain, state)
+        try:
+            saved = await store_snapshot(self._store, self.address, snapshot)
+        except LogBroken:
+            await self.catch_up()
+            return
+        if saved:
+            self.snapshot_seq = snapshot.seq
+
+
+def _fold(fold: Fold, entries: Sequence[Entry]) -> None:
+    try:
+        fold.follow_many(entries)
+    except LogBroken:
+        raise
+    except Exception as error:
+        # Nobody foresaw it. It may be half applied, and would come again with every try.
+        log.exception("an event cannot be folded", extra={"seq": fold.seq + 1})
+        why = f"event {fold.seq + 1} cannot be folded: {type(error).__name__} (see the log)"
+        raise Unusable(f"the model is not served: {why}") from error
+
+
+def _check_sound(seq: int, state: State) -> None:
+    try:
+        check_sound(state)
+    except ValueError as error:
+        raise Unusable(f"the model is not served: after event {seq}, {error}") from error
+
+
+def _snapshot(seq: int, chain: str, state: State) -> Snapshot:
+    parts = encode_parts(state)
+    return Snapshot(seq, chain, state_digest(*parts), parts)
+
+
+def _restore(fold: Fold, snapshot: Snapshot) -> None:
+    if state_digest(*snapshot.parts) != snapshot.digest:
+        raise CodecError("the snapshot is damaged")
+    fold.restore(b"".join(snapshot.parts), snapshot.seq, snapshot.chain)
