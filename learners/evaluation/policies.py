@@ -103,5 +103,6 @@ def progressive(learner: Learner, rounds: Rounds) -> FloatArray:
         probabilities[t] = distribution.probabilities
         # Its own greedy label, not that of the policy which logged: the updates that use it
         # take away from the label that they would have shown.
-        learner.update(Outcome(x, label, distribution.greedy, propensity, feedback))
+        greedy = distribution.greedy
+        learner.update(Outcome(x, label, greedy, propensity, feedback, elsewhere=True))
     return probabilities

@@ -31,9 +31,9 @@ def test_fixed_is_the_learners_distribution() -> None:
         np.testing.assert_array_equal(row, learner.distribution(x).probabilities)
 
 
-@pytest.mark.parametrize("kind", ["banditron", "bpa", "confidit", "soba"])
+@pytest.mark.parametrize("kind", ["banditron", "bpa", "confidit", "soba", "forward_softmax"])
 def test_progressive_decides_before_it_learns(kind: str) -> None:
-    """Round t's probabilities come from rounds before t, the learner's own greedy label goes in."""
+    """Round t comes from rounds before t; its own greedy label goes in, and that others decided."""
     rounds = make(40, per_label(), 8)
     twin, learner = (create(kind, N_LABELS, N_LABELS) for _ in range(2))
     found = progressive(learner, rounds)
@@ -41,7 +41,8 @@ def test_progressive_decides_before_it_learns(kind: str) -> None:
         distribution = twin.distribution(x)
         np.testing.assert_array_equal(found[t], distribution.probabilities)
         label, propensity, feedback = (part[t].item() for part in rounds[1:])
-        twin.update(Outcome(x, label, distribution.greedy, propensity, feedback))
+        greedy = distribution.greedy
+        twin.update(Outcome(x, label, greedy, propensity, feedback, elsewhere=True))
 
 
 def test_progressive_refuses_another_number_of_labels() -> None:
