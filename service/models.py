@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from learners import LEARNERS, Learner, LearnersError, NoiseRates
+from learners import LEARNERS, LearnersError, NoiseRates, create
 from service.auth import Caller
 from service.challengers import learners_text, no_rates, parse_learners, rate_kinds
 from service.complaints import of_learner
@@ -165,7 +166,7 @@ class Models:
         features = _new_features(replica.fold, change.features)
         if after == before and not features:
             return True
-        _check_labels(replica.fold.contest.learners, before, after)
+        await _check_labels(replica.fold, before, after)
         come = [label for label in after if after[label] and not before.get(label, False)]
         go = [label for label in after if not after[label] and before.get(label, True)]
         record = msgspec.json.encode(LabelChange(come, go, features))
@@ -301,19 +302,30 @@ def _new_features(fold: Fold, features: Mapping[str, list[float]]) -> dict[str, 
     }
 
 
-def _check_labels(
-    learners: Sequence[Learner], before: dict[str, bool], after: dict[str, bool]
-) -> None:
+async def _check_labels(fold: Fold, before: dict[str, bool], after: dict[str, bool]) -> None:
     """Refuse a change that the fold could not apply."""
     if not any(after.values()):
         raise Invalid.of("retire", "at least one label that stays", "all of them")
     if len(after) > MAX_LABELS:
         raise Invalid.of("add", f"at most {MAX_LABELS} labels", f"{len(after)}")
-    check_size(learners[0].n_features, len(after))
+    n_features = fold.contest.learner.n_features
+    check_size(n_features, len(after))
+    if len(after) > len(before):
+        specs = [named.learner for named in fold.contest.named]
+        # A large window's lists take a second to make.
+        await asyncio.to_thread(_try_to_grow, specs, n_features, len(before), len(after))
+
+
+def _try_to_grow(specs: Sequence[LearnerSpec], n_features: int, before: int, after: int) -> None:
+    """Refuse labels of which the learners cannot have so many.
+
+    That depends on none of what they have learned. So fresh ones show it; a copy of a learner with
+    a window of neighbours takes seconds to make.
+    """
     try:
-        trials = [LEARNERS[learner.kind].from_state(learner.state()) for learner in learners]
+        trials = [create(spec.kind, n_features, before, **spec.options) for spec in specs]
         for trial in trials:
-            for _ in range(len(after) - len(before)):
+            for _ in range(after - before):
                 trial.add_label()
     except LearnersError as error:
         raise of_learner("add", error) from error
