@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from learners.base import FloatArray
 from learners.neighbors.graph import NeighborGraph
@@ -75,8 +76,8 @@ class AKNN(WindowLearner):
         metric: str = "euclidean",
     ) -> None:
         super().__init__(n_features, n_labels, window=window, k=k, metric=metric)
+        # Not the graph of hubs and alarms: who is nearest of each label says nothing of those.
         self._enemies = NeighborGraph(self._examples, 1, n_classes=self.n_labels)
-        self._follow(self._enemies)
 
     def radii(self) -> FloatArray:
         """Return r_i of all examples, oldest first; infinite where there is no other label."""
@@ -93,6 +94,9 @@ class AKNN(WindowLearner):
         self._check_label_counts(self.n_labels + 1)
         self._enemies.add_class()
         return super().add_label()
+
+    def _insert(self, rows: Rows, labels: NDArray[np.integer]) -> None:
+        self._enemies.insert_sound(rows, labels)
 
     def _find_all(self, rows: Rows, more: int = 0) -> list[Found]:
         live = self._examples.live()

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from learners import LEARNERS, Outcome, create
 from learners.assertions import state_digest
 from learners.checks import CHECKS, Check, LearnerFactory
-from learners.errors import InputError, StateError
+from learners.errors import InputError, StateError, UnsupportedError
 from learners.neighbors import AutoRkNN, HwKNN, NeighborBandit, WindowLearner, window
 from tests.learners.neighbors.contract import CASES
+from tests.reference.neighbors import PlainWindow
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -87,6 +88,27 @@ def test_one_pass_learns_and_decides_as_two_do(
         with pytest.raises(InputError):
             one.learn_and_decide(*bad)
     assert state_digest(one.state()) == digest
+
+
+@pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
+def test_neighborhoods_are_those_of_the_window(make: LearnerFactory) -> None:
+    """Hubs and alarms are counted over who is nearest of all, or refused where nobody knows."""
+    learner = make(2, 3)
+    if not isinstance(learner, WindowLearner):
+        return
+    rng = np.random.default_rng(5)
+    xs, labels = rng.normal(size=(50, 2)), rng.integers(0, 3, size=50)
+    learner.learn_many(xs, labels)
+    if not learner.keeps_graph:
+        for ask in (learner.neighborhoods, learner.hubness, learner.alarm):
+            with pytest.raises(UnsupportedError, match="keeps no graph"):
+                ask()
+        assert learner.hub_watch.looked_at == 0
+        return
+    plain = PlainWindow(40, learner.metric)
+    plain.insert(xs.astype(np.float32), labels)
+    near = learner.neighborhoods(2)
+    assert near.members.tolist() == [[i for _, i in line] for line in plain.neighbors(2)]
 
 
 def test_a_state_has_the_order_of_the_ring() -> None:
