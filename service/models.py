@@ -30,7 +30,7 @@ from service.model_wire import (
     SeqOut,
 )
 from service.replica import Replica
-from service.sizes import check_size, check_together
+from service.sizes import check_size, check_together, check_window
 from service.snapshots import newest_snapshot_seq
 from service.spec import MAX_LABELS, LearnerSpec, ModelSpec, NamedLearner
 from service.store import Meta
@@ -327,6 +327,7 @@ def _try_to_grow(specs: Sequence[LearnerSpec], n_features: int, before: int, aft
         for trial in trials:
             for _ in range(after - before):
                 trial.add_label()
+            check_window(trial, "add")
     except LearnersError as error:
         raise of_learner("add", error) from error
     check_together(trials, "add")

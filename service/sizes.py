@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from learners import Learner, LearnersError, create
+from learners import LEARNERS, Learner, LearnersError, create
 from service.complaints import of_learner
 from service.errors import Invalid, quote, shorten
 from service.spec import MAX_WEIGHTS, MAX_WINDOW_ROWS, MAX_WINDOW_VALUES, LearnerSpec
@@ -27,11 +27,15 @@ def make_learner(spec: LearnerSpec, n_features: int, n_labels: int, where: str) 
     for name, value in spec.options.items():
         if isinstance(value, int) and abs(value) > MAX_INTEGER:
             raise Invalid.of(f"{where}.{shorten(name)}", "a number within 64 bits", quote(value))
+    given, place = spec.options.get("window"), f"{where}.window"
+    if isinstance(given, int) and spec.kind in LEARNERS:
+        # Before it is made: it may be of more than there is memory for.
+        _check_rows(given, n_features, _windows(LEARNERS[spec.kind], n_labels), place)
     try:
         learner = create(spec.kind, n_features, n_labels, **spec.options)
     except LearnersError as error:
         raise of_learner(where, error) from error
-    _check_window(n_features, getattr(learner, "window", 0), where)
+    check_window(learner, place)
     return learner
 
 
@@ -45,18 +49,30 @@ def check_size(n_features: int, n_labels: int) -> None:
         )
 
 
-def _check_window(n_features: int, window: object, where: str) -> None:
-    """Raise Invalid if a window of so many rows would be too large; other options pass."""
-    if not isinstance(window, int):
-        return
+def check_window(learner: Learner, where: str) -> None:
+    """Raise Invalid, at the place `where`, if a learner's window would be too large."""
+    windows = _windows(type(learner), learner.n_labels)
+    _check_rows(_window(learner), learner.n_features, windows, where)
+
+
+def _check_rows(window: int, n_features: int, windows: int, where: str) -> None:
     if window > MAX_WINDOW_ROWS:
-        raise Invalid.of(f"{where}.window", f"at most {MAX_WINDOW_ROWS}", window)
-    if window * n_features > MAX_WINDOW_VALUES:
-        raise Invalid.of(
-            f"{where}.window",
-            f"window times features at most {MAX_WINDOW_VALUES}",
-            f"{window} x {n_features}",
-        )
+        raise Invalid.of(where, f"at most {MAX_WINDOW_ROWS}", window)
+    if window * n_features * windows > MAX_WINDOW_VALUES:
+        of_each, labels = (" times labels", f" x {windows}") if windows > 1 else ("", "")
+        what = f"window times features{of_each} at most {MAX_WINDOW_VALUES}"
+        raise Invalid.of(where, what, f"{window} x {n_features}{labels}")
+
+
+def _window(learner: Learner) -> int:
+    """Return the rows of a learner's window; 0 without one."""
+    rows: int = getattr(learner, "window", 0)
+    return rows
+
+
+def _windows(kind: type[Learner], n_labels: int) -> int:
+    """Return how many windows it has, if any: one that learns from feedback has one a label."""
+    return n_labels if kind.takes_feedback else 1
 
 
 def check_together(learners: Sequence[Learner], where: str) -> None:
@@ -70,6 +86,5 @@ def check_together(learners: Sequence[Learner], where: str) -> None:
 def _most_bytes(learner: Learner) -> int:
     """Return what a learner's state takes, its window taken for full."""
     arrays = [each for each in learner.state().values() if isinstance(each, np.ndarray)]
-    # A learner from feedback that has a window has one for each label.
-    rows = getattr(learner, "window", 0) * learner.n_labels
+    rows = _window(learner) * _windows(type(learner), learner.n_labels)
     return max(sum(each.nbytes for each in arrays), rows * learner.n_features * VALUE_BYTES)

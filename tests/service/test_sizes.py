@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from learners import LEARNERS
@@ -9,7 +11,8 @@ from service.codec import CodecError, decode_state, encode_state
 from service.errors import Invalid
 from service.fold import Fold
 from service.sizes import MAX_INTEGER
-from service.spec import ModelSpec
+from service.spec import MAX_WINDOW_ROWS, MAX_WINDOW_VALUES, ModelSpec
+from tests.service.apps import app_client, create
 from tests.service.folds import fold_of
 
 HUGE = 10**400
@@ -44,3 +47,38 @@ def test_a_state_with_one_is_none(kind: str) -> None:
         fresh = Fold(ModelSpec.model_validate(fold.spec.model_dump()), "incarnation")
         with pytest.raises(CodecError, match="not a state of this model"):
             fresh.restore(encode_state({**state, name: HUGE}), 0, "0" * 16)
+
+
+def test_a_learner_with_a_window_for_each_label_has_room_for_all() -> None:
+    """Protects an export, which holds the state in one line, and a worker's memory."""
+    most = MAX_WINDOW_VALUES // (3 * 64)
+    spec: dict[str, Any] = {"features": {"type": "dense", "size": 64}, "labels": ["a", "b", "c"]}
+    fold_of(learner={"kind": "neighbor_bandit", "window": most}, **spec)
+    for window in (most + 1, MAX_WINDOW_ROWS):
+        with pytest.raises(Invalid, match=r"learner.window: expected window times features times"):
+            fold_of(learner={"kind": "neighbor_bandit", "window": window}, **spec)
+    # The window that it has where none is given counts too.
+    wide = spec | {"features": {"type": "dense", "size": 2048}, "labels": [*"abcdefghi"]}
+    with pytest.raises(Invalid, match="got 500 x 2048 x 9"):
+        fold_of(learner={"kind": "neighbor_bandit"}, **wide)
+
+
+@pytest.mark.parametrize("window", [MAX_WINDOW_ROWS + 1, 10**9])
+@pytest.mark.parametrize("kind", ["rknn", "knn", "neighbor_bandit"])
+def test_what_is_said_of_a_window_is_what_it_may_be(kind: str, window: int) -> None:
+    """Not what a learner alone could take, which is refused again; nothing is made of it first."""
+    with pytest.raises(Invalid, match=f"learner.window: expected at most {MAX_WINDOW_ROWS}, got"):
+        fold_of(learner={"kind": kind, "window": window})
+
+
+async def test_a_label_for_whose_window_there_is_no_room_is_refused(valkey_url: str) -> None:
+    """It would make the state larger than any export holds."""
+    learner = {"kind": "neighbor_bandit", "window": MAX_WINDOW_VALUES // (3 * 1024)}
+    features = {"type": "dense", "size": 1024}
+    async with app_client(valkey_url) as client:
+        path = await create(client, learner=learner, features=features)
+        refused = await client.post(f"{path}/labels", json={"add": ["d"]})
+        described = (await client.get(path)).json()
+    assert refused.status_code == 422
+    assert "window times features times labels" in refused.json()["error"]["message"]
+    assert [each["name"] for each in described["labels"]] == ["a", "b", "c"]
