@@ -54,7 +54,8 @@ class AutoRkNN(WindowLearner):
     example is predicted by all pairs of a small grid before it is learned, and their hits are
     kept with exponential forgetting. Hits on *told* labels favour plain kNN under asymmetric
     noise, but less than the differences between the pairs matter; the best three of the twelve
-    pairs vote. A `learn` costs about three times that of `RkNN` with k' = 50.
+    pairs vote. A `learn` costs about three times that of `RkNN` with k' = 50. As there, all that
+    tie with a pair's k-th neighbour vote.
 
     Update, for the hits h of a pair and told label y::
 
@@ -98,6 +99,7 @@ class AutoRkNN(WindowLearner):
     """
 
     kind: ClassVar[str] = "rknn_auto"
+    _ties_vote: ClassVar[bool] = True
     _upper_wins: ClassVar[bool] = True
 
     def __init__(
@@ -156,8 +158,8 @@ class AutoRkNN(WindowLearner):
             row = rows[i : i + 1]
             with self._examples.foreseeing(row):
                 if len(self):
-                    found = find(self._examples, row[0], self.k)
-                    right = self._predictions(self._labels_of(found)) == label
+                    found = find(self._examples, row[0], self.k, ties=True)
+                    right = self._predictions(found) == label
                     self._hits = self._hits * self.memory + right
                     self._weight = self._weight * self.memory + 1.0
                 super()._take(row, labels[i : i + 1])
@@ -165,11 +167,11 @@ class AutoRkNN(WindowLearner):
     def _votes(self, found: Found) -> FloatArray:
         return self._labels_of(found)
 
-    def _scores(self, votes: FloatArray) -> FloatArray:
+    def _scores_from(self, found: Found) -> FloatArray:
         """Return how many of the deciding pairs are for each label."""
-        if not len(votes):
+        if not len(found.slots):
             return np.zeros(self.n_labels)
-        predictions = self._predictions(votes)
+        predictions = self._predictions(found)
         chosen = [int(predictions[pair]) for pair in self._voting()]
         return np.bincount(chosen, minlength=self.n_labels).astype(np.float64)
 
@@ -178,12 +180,13 @@ class AutoRkNN(WindowLearner):
         best = np.argsort(-self._hits.ravel(), kind="stable")[:_N_VOTING]
         return [divmod(int(each), len(KS_NOISE)) for each in best]
 
-    def _predictions(self, votes: FloatArray) -> NDArray[np.int64]:
-        """Return what each pair predicts from the labels of the nearest, (m, K)."""
-        sums = np.add.accumulate(votes, axis=0)
+    def _predictions(self, found: Found) -> NDArray[np.int64]:
+        """Return what each pair predicts from the nearest and those that tie with its k-th."""
+        sums = np.add.accumulate(self._labels_of(found), axis=0)
         predictions = np.empty((len(KS), len(KS_NOISE)), dtype=np.int64)
         for i, k in enumerate(KS):
-            counts = sums[min(k, len(sums)) - 1]
+            last = found.keys[min(k, len(sums)) - 1]
+            counts = sums[found.keys.searchsorted(last, side="right") - 1]
             for j, noise in enumerate(self._noises):
                 predictions[i, j] = self._decision(noise.scores(counts), None).greedy
         return predictions

@@ -92,7 +92,7 @@ class WindowLearner(WindowKeeper):
         check_instances(xs, self.n_features)
         codes = self._choosable(None)
         found = self._find_all(to_rows(xs))
-        return [self._decision(self._scores(self._votes(each)), codes) for each in found]
+        return [self._decision(self._scores_from(each), codes) for each in found]
 
     def scores(self, x: FloatArray) -> FloatArray:
         """Return the score of each label for `x`, shape (K,): the largest decides."""
@@ -183,6 +183,10 @@ class WindowLearner(WindowKeeper):
     def _votes(self, found: Found) -> FloatArray:
         """Return what each found neighbour adds to the score of each label, (m, K)."""
 
+    def _scores_from(self, found: Found) -> FloatArray:
+        """Return the labels' scores, (K,), from who was found."""
+        return self._scores(self._votes(found))
+
     def _scores(self, votes: FloatArray) -> FloatArray:
         """Return the labels' scores, (K,), from the votes (m, K)."""
         scores: FloatArray = np.add.reduce(votes, axis=0)
@@ -211,7 +215,7 @@ class WindowLearner(WindowKeeper):
     # -- inside ---------------------------------------------------------------------------
     def _scores_of(self, row: Rows) -> FloatArray:
         """Return the scores of one row, (1, d)."""
-        return self._scores(self._votes(self._find_all(row)[0]))
+        return self._scores_from(self._find_all(row)[0])
 
     def _decision(self, scores: FloatArray, codes: NDArray[np.intp] | None) -> Distribution:
         greedy = int(scores.argmax() if codes is None else codes[scores[codes].argmax()])
@@ -238,5 +242,5 @@ class WindowLearner(WindowKeeper):
                 greedy.append(int(self._examples.labels[slot]))
                 continue
             rest = Found(each.slots[others], each.keys[others])
-            greedy.append(self._decision(self._scores(self._votes(rest)), None).greedy)
+            greedy.append(self._decision(self._scores_from(rest), None).greedy)
         return np.array(greedy, dtype=np.int64)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from learners.neighbors.auto import KS, KS_NOISE, AutoRkNN
 from learners.neighbors.rknn import RkNN
 
 
-def _stream(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _stream(n: int, seed: int, values: int = 1000) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    xs = rng.integers(0, 1000, size=(n, 2)) / 997.0
+    xs = rng.integers(0, values, size=(n, 2)) / values
     clean = xs[:, 0] > 0.5
     wrong = rng.random(n) < np.where(clean, 0.3, 0.1)
     return xs, (clean ^ wrong).astype(np.int64)
 
 
-def test_hits_are_those_of_fixed_learners_before_learning() -> None:
-    """Each pair's hits are what an `RkNN` with that pair, played in parallel, would have had."""
-    xs, labels = _stream(150, 1)
+@pytest.mark.parametrize("values", [1000, 3])
+def test_hits_are_those_of_fixed_learners_before_learning(values: int) -> None:
+    """Each pair's hits are those of an `RkNN` with that pair, also where most neighbours tie."""
+    xs, labels = _stream(150, 1, values)
     auto = AutoRkNN(2, 2, window=80, memory=0.9)
     pairs = [(5, 20), (20, 5), (50, 50)]
     fixed = [RkNN(2, 2, window=80, k=k, k_noise=k_noise) for k, k_noise in pairs]
