@@ -168,12 +168,18 @@ class AutoRkNN(WindowLearner):
         return self._labels_of(found)
 
     def _scores_from(self, found: Found) -> FloatArray:
-        """Return how many of the deciding pairs are for each label."""
+        """Return how many of the deciding pairs are for each label.
+
+        Labels that none is for are ranked below 0, by their share of the nearest: they decide
+        where those of the pairs are retired or not allowed.
+        """
         if not len(found.slots):
             return np.zeros(self.n_labels)
         predictions = self._predictions(found)
         chosen = [int(predictions[pair]) for pair in self._voting()]
-        return np.bincount(chosen, minlength=self.n_labels).astype(np.float64)
+        pairs = np.bincount(chosen, minlength=self.n_labels)
+        shares = np.add.reduce(self._labels_of(found), axis=0) / len(found.slots)
+        return np.where(pairs > 0, pairs, shares - 1.0)
 
     def _voting(self) -> list[tuple[int, int]]:
         """Return the pairs with the most hits, the first of the grid where several tie."""

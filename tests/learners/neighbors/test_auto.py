@@ -47,7 +47,8 @@ def test_the_three_best_pairs_vote() -> None:
     assert len(voting) == 3
     assert min(voting) >= max(each.hits for each in report if not each.voting)
     assert 0.5 < max(voting) < 1.0
-    assert auto.scores(np.array([0.9, 0.5])).sum() == 3
+    scores = auto.scores(np.array([0.9, 0.5]))
+    assert scores[scores > 0].sum() == 3
 
 
 def test_a_change_of_the_stream_changes_the_choice() -> None:
@@ -61,3 +62,17 @@ def test_a_change_of_the_stream_changes_the_choice() -> None:
         auto.learn(x, int(rng.random() < 0.8))
     second = max(auto.validation(), key=lambda pair: pair.hits)
     assert first.k < second.k
+
+
+def test_the_nearest_decide_where_no_pair_is_for_an_allowed_label() -> None:
+    """Where all pairs are for a label that may not be chosen, the choice is not the first code."""
+    rng = np.random.default_rng(4)
+    xs = rng.random((400, 2))
+    truth = (xs[:, 1] > 0.5).astype(np.int64)
+    auto = AutoRkNN(2, 3, window=400)
+    auto.learn_many(xs, np.where(rng.random(400) < 0.75, 2, truth))
+    queries = np.array([[0.5, 0.1], [0.3, 0.2], [0.5, 0.9], [0.7, 0.8]])
+    assert [auto.distribution(x).greedy for x in queries] == [2] * 4
+    assert [auto.distribution(x, [0, 1]).greedy for x in queries] == [0, 0, 1, 1]
+    auto.retire_label(2)
+    assert [auto.distribution(x).greedy for x in queries] == [0, 0, 1, 1]
