@@ -35,7 +35,8 @@ class ANHBNN(HubnessLearner):
         p(i | j, c) = (N_c(i, j) + s) / (N_c(j) + s),      W_ij = I(i; j | C) / sum_j I(i; j | C)
 
     with i and j among the instance's neighbours. Where all I(i; j | C) are 0 the factor of i is
-    ``(N_c(i) + s) / ((k + 1) n_c + s n)``.
+    ``(N_c(i) + s) / ((k + 1) n_c + s n)``, with n for k + 1 while there are fewer examples. The
+    authors' further weights and their rule for anti-hubs are left out.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class ANHBNN(HubnessLearner):
         pairs = self._pairs(found)
         size = len(found.slots)
         alone = pairs[np.arange(size), np.arange(size)]
-        room = (self.k + 1) * counts + self.smoothing * len(self)
+        room = self._places() * counts + self.smoothing * len(self)
         factors = (alone + self.smoothing) / np.maximum(room, self.smoothing)
         for i in range(size):
             weights = [

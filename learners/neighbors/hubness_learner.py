@@ -49,6 +49,10 @@ class HubnessLearner(WindowLearner):
         counts: NDArray[np.int64] = self._occurrences.total(self._examples.live())
         return counts
 
+    def _places(self) -> int:
+        """Return how many places an example and its list have: k + 1, or all examples there are."""
+        return min(self.k + 1, len(self))
+
     def _priors(self) -> FloatArray:
         """Return the shares of the labels in the window."""
         priors: FloatArray = self._examples.label_counts(self.n_labels) / max(1, len(self))

@@ -40,7 +40,7 @@ class NHBNN(HubnessLearner):
     over the classes in the window. A neighbour with at most `anti_hub` occurrences has the
     factor ``0.4 q_c + 0.6 g_c`` instead, q its own p(i | c) and g the rate at which examples of
     its label are neighbours of class c, each scaled to sum 1. The p(i | c) of a class sum to 1
-    over the examples.
+    over the examples; with fewer than k + 1 of those, n takes the place of k + 1.
 
     Parameters
     ----------
@@ -104,7 +104,8 @@ class NHBNN(HubnessLearner):
     def _votes(self, found: Found) -> FloatArray:
         counts = self._examples.label_counts(self.n_labels)
         occurred = self._occurrences.by_label[found.slots] + self._labels_of(found)
-        room = (self.k + self.normalised) * counts + self.smoothing * len(self)
+        places = self._places() if self.normalised else self._places() - 1
+        room = places * counts + self.smoothing * len(self)
         likelihoods = (occurred + self.smoothing) / np.maximum(room, self.smoothing)
         for line in np.flatnonzero(self._occurrences.total(found.slots) <= self.anti_hub):
             label = int(self._examples.labels[found.slots[line]])
@@ -117,7 +118,7 @@ class NHBNN(HubnessLearner):
         """Mix an anti-hub's own likelihoods, (K,), with those of its label's examples."""
         table = self._occurrences.table()[label].astype(np.float64)
         table[label] += counts[label]
-        rates = table / ((self.k + 1) * counts[label] * np.maximum(counts, 1)) + _RATE_SMOOTHING
+        rates = table / (self._places() * counts[label] * np.maximum(counts, 1)) + _RATE_SMOOTHING
         rates[counts == 0] = 0.0
         likelihoods = np.where(counts > 0, likelihoods, 0.0)
         factor = _OWN_PART * likelihoods / np.add.reduce(likelihoods)

@@ -14,6 +14,7 @@ from learners.neighbors.hiknn import HIKNN
 from learners.neighbors.hubness import skewness
 from learners.neighbors.hubness_learner import HwKNN
 from learners.neighbors.nhbnn import NHBNN
+from learners.neighbors.search import Found
 from learners.neighbors.weighted import AKNN, NWKNN
 from learners.neighbors.window_learner import WindowLearner
 from tests.learners.neighbors.golden import LABELS, POINTS, QUERIES
@@ -235,6 +236,20 @@ def test_anti_hub_rule_of_nhbnn_mixes_the_label_in() -> None:
     rates = table / (4 * 3 * np.array([3, 4, 3])) + 1e-5
     factor = 0.4 * likelihoods / likelihoods.sum() + 0.6 * rates / rates.sum()
     assert np.exp(orphan.votes).tolist() == pytest.approx(factor.tolist())
+
+
+@pytest.mark.parametrize("kind", [NHBNN, ANHBNN])
+@pytest.mark.parametrize("size", [1, 3, 6, 10])
+def test_likelihoods_of_a_class_sum_to_one(kind: type[NHBNN | ANHBNN], size: int) -> None:
+    """Over all examples of the window, also while it holds fewer than k others."""
+    learner = kind(1, 2, k=5)
+    learner.learn_many(np.arange(float(size))[:, np.newaxis] ** 2, np.arange(size) % 2)
+    live = learner._examples.live()
+    # One by one: of an example alone ANHBNN has no pairs to look at.
+    votes = [learner._votes(Found(live[i : i + 1], np.zeros(1))) for i in range(size)]
+    sums = np.exp(np.concatenate(votes)).sum(axis=0)
+    present = np.bincount(np.arange(size) % 2, minlength=2) > 0
+    assert sums[present].tolist() == pytest.approx([1.0] * int(present.sum()))
 
 
 @pytest.mark.parametrize("kind", [HwKNN, HFNN, HIKNN, NHBNN, ANHBNN, AKNN, NWKNN])
