@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from learners.base import FloatArray
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
-from learners.neighbors.nhbnn import logs
+from learners.neighbors.nhbnn import logs, posterior
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW
 from learners.validation import check_number
@@ -121,11 +121,7 @@ class ANHBNN(HubnessLearner):
         return pairs
 
     def _scores(self, votes: FloatArray) -> FloatArray:
-        if not len(votes):
-            return np.zeros(self.n_labels)
-        priors = self._priors()
-        scores = super()._scores(votes) + logs(np.maximum(priors, np.finfo(np.float64).tiny))
-        return np.where(priors > 0, scores, -np.inf)
+        return posterior(super()._scores(votes), self._priors())
 
 
 def _information(

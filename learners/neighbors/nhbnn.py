@@ -126,11 +126,18 @@ class NHBNN(HubnessLearner):
         return np.where(counts > 0, factor, 1.0)
 
     def _scores(self, votes: FloatArray) -> FloatArray:
-        if not len(votes):
-            return np.zeros(self.n_labels)
-        priors = self._priors()
-        scores = super()._scores(votes) + logs(np.maximum(priors, np.finfo(np.float64).tiny))
-        return np.where(priors > 0, scores, -np.inf)
+        return posterior(super()._scores(votes), self._priors())
+
+
+def posterior(likelihoods: FloatArray, priors: FloatArray) -> FloatArray:
+    """Return the logarithms of likelihoods times priors, (K,); -inf where a prior is 0.
+
+    Without any prior, as on an empty window, the likelihoods as they are.
+    """
+    if not priors.any():
+        return likelihoods
+    held = priors > 0
+    return np.where(held, likelihoods + logs(np.where(held, priors, 1.0)), -np.inf)
 
 
 def logs(values: FloatArray) -> FloatArray:
