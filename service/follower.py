@@ -95,7 +95,7 @@ class Follower:
                 None,
             ]
             for snapshot in snapshots:
-                fold = Fold(self.spec, self.address.uid)
+                fold = await asyncio.to_thread(Fold, self.spec, self.address.uid)
                 try:
                     if snapshot is not None:
                         # Rebuilding a graph of neighbours takes a second or two.

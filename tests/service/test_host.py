@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import secrets
 import signal
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,12 +20,15 @@ from service.address import SECRET_KEY, Address
 from service.commit import MOST_COMMITS
 from service.deciding import Ask
 from service.errors import NotFound, Unavailable
+from service.fold import Fold
 from service.host import Host
 from service.replica import Decided, Replica
 from service.settings import Settings
 from service.snapshots import newest_snapshot_seq
+from service.spec import ModelSpec
 from service.store import Store
 from tests.service.stores import (
+    SPEC,
     counters,
     lose_tail,
     make,
@@ -42,7 +48,7 @@ QUICK: dict[str, Any] = {"sync_interval_s": 0.01, "sweep_interval_s": 0.02, "sna
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let background work that waits for a second wait for less."""
-    for name in ("SNAPSHOT_CHECK_S", "SECRET_CHECK_S"):
+    for name in ("SNAPSHOT_CHECK_S", "SECRET_CHECK_S", "FREE_S"):
         monkeypatch.setattr(service.host, name, 0.05)
 
 
@@ -395,3 +401,39 @@ async def test_an_outage_does_not_fill_the_log(
         if not gone:
             server.kill(signal.SIGCONT)
     assert told == ["Redis does not answer: TimeoutError"] * times
+
+
+async def test_memory_of_models_that_went_is_free_again(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their graphs and replicas are in cycles, and a worker looks for cycles hardly ever."""
+    graphs: list[weakref.ref[object]] = []
+    make_fold = Fold.__init__
+
+    def watched(fold: Fold, *args: Any) -> None:
+        make_fold(fold, *args)
+        graph: object = fold.contest.learner._graph  # type: ignore[attr-defined]
+        graphs.append(weakref.ref(graph))
+
+    def alive() -> int:
+        return sum(graph() is not None for graph in graphs)
+
+    monkeypatch.setattr(Fold, "__init__", watched)
+    spec = ModelSpec.model_validate(SPEC | {"learner": {"kind": "rknn"}})
+    keys = [f"test/{secrets.token_hex(6)}" for _ in range(2)]
+    gc.disable()
+    try:
+        async with opened(store_url) as store:
+            host = Host(store, Settings())
+            for key in keys:
+                await host.create(key, spec, secrets.token_hex(8))
+                assert alive() == 0
+            for number, key in enumerate(keys):
+                await host.use(key, ask(1))
+                assert alive() == number + 1
+            async with running_host(store, max_loaded_models=1) as other:
+                for key in keys:
+                    await other.use(key, ask(1))
+                await until(lambda: alive() == len(keys) + 1)
+    finally:
+        gc.enable()
