@@ -12,7 +12,7 @@ from learners.bandits.block_regression import BlockRegression
 from learners.bandits.exploration import Eagerness
 from learners.bandits.label_features import MAX_LABEL_FEATURES, LabelFeatures
 from learners.bandits.label_rates import LabelRates
-from learners.bandits.relevance_learner import RelevanceLearner, batch_sums, first_rates
+from learners.bandits.relevance_learner import RelevanceLearner, batch_sums
 from learners.base import (
     FloatArray,
     Outcome,
@@ -21,6 +21,7 @@ from learners.base import (
     check_count,
 )
 from learners.errors import UnsupportedError
+from learners.noise.rates import NoiseRates
 
 #: First variances of weights where labels have features, in shares of the usual ones: a label's
 #: own weights and the shared ones have one half each. (Of items whose worth is mostly in their
@@ -146,7 +147,7 @@ class Forward(RelevanceLearner):
             seed=seed,
         )
         self.n_label_features = n_shared
-        self._rates: LabelRates = LabelRates(self.n_labels, first_rates(rho_0, rho_1))
+        self._rates: LabelRates = LabelRates(self.n_labels, NoiseRates.of_options(rho_0, rho_1))
         self._regression = self._new_regression(self.n_labels, n_shared)
         self._shared = None
         if n_shared:

@@ -25,7 +25,7 @@ from learners.bandits.linear import (
     row_sums,
 )
 from learners.bandits.rate_filter import LEAST_NOISE, RateFilter
-from learners.bandits.relevance_learner import RelevanceLearner, batch_sums, first_rates
+from learners.bandits.relevance_learner import RelevanceLearner, batch_sums
 from learners.bandits.softmax import softmax
 from learners.base import (
     FloatArray,
@@ -35,6 +35,7 @@ from learners.base import (
     state_array,
 )
 from learners.errors import ParameterError, expected
+from learners.noise.rates import NoiseRates
 
 #: Prior variances of a weight, and of the constant's: how much a label is likelier than others
 #: wherever it is shown. (With .3 a label that is often clicked by mistake passes for likely.)
@@ -162,7 +163,7 @@ class ForwardSoftmax(RelevanceLearner):
         )
         # What will have to be unlearned is not made to count for more.
         sharpens = not self.drift
-        rates = first_rates(rho_0, rho_1)
+        rates = NoiseRates.of_options(rho_0, rho_1)
         self._rates: RateFilter = RateFilter(self.n_labels, rates, sharpens=sharpens)
         n_blocks, block = blocks_of(self._width, self.block_size)
         _check_entries(self._padded * block, "features x block_size")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from learners.bandits.banditron import DEFAULT_GAMMA, Banditron
-from learners.errors import InputError, ParameterError
 from learners.noise.rates import NoiseRates
 
 
@@ -74,10 +73,7 @@ class RCNBF(Banditron):
         gamma: float = DEFAULT_GAMMA,
     ) -> None:
         super().__init__(n_features, n_labels, gamma=gamma)
-        try:
-            self._use(NoiseRates(rho_0, rho_1))
-        except InputError as error:
-            raise ParameterError(str(error)) from error
+        self._use(NoiseRates.of_options(rho_0, rho_1))
 
     @property
     def rates(self) -> NoiseRates:

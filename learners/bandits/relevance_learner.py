@@ -17,7 +17,6 @@ from learners.bandits.linear import MAX_MATRIX_ENTRIES
 from learners.bandits.random_features import MAX_WAVES
 from learners.bandits.rate_filter import RateFilter
 from learners.base import Distribution, FloatArray, Learner, check_count
-from learners.errors import InputError, ParameterError
 from learners.noise.rates import NoiseRates
 from learners.validation import check_instance, check_instances, check_number
 
@@ -192,11 +191,3 @@ def batch_sums(weights: FloatArray, zs: FloatArray) -> FloatArray:
     """Return the sum of each row of `weights` (K, D) times each of `zs` (n, D), shape (n, K)."""
     sums: FloatArray = np.add.reduce(np.multiply(weights, zs[:, np.newaxis, :]), 2)
     return sums
-
-
-def first_rates(rho_0: float, rho_1: float) -> NoiseRates:
-    """Return the rates that options give, or raise ParameterError."""
-    try:
-        return NoiseRates(rho_0, rho_1)
-    except InputError as error:
-        raise ParameterError(str(error)) from error

@@ -18,7 +18,7 @@ from learners.base import (
     check_count,
     state_value,
 )
-from learners.errors import ParameterError, StateError, expected
+from learners.errors import StateError, expected
 from learners.neighbors.knn import DEFAULT_K
 from learners.neighbors.metrics import Rows
 from learners.neighbors.saved import saved_rows, saved_seq
@@ -109,11 +109,7 @@ class NeighborBandit(Learner):
         self.k = check_count("k", k)
         self.metric = metric
         self.gamma = check_number("gamma", gamma, 0, 1)
-        for name, rate in (("rho_0", rho_0), ("rho_1", rho_1)):
-            check_number(name, rate, 0, 1)
-        if rho_0 + rho_1 >= 1:
-            raise ParameterError(expected("rho_0 + rho_1", "below 1", rho_0 + rho_1))
-        self._rates = NoiseRates(rho_0, rho_1)
+        self._rates = NoiseRates.of_options(rho_0, rho_1)
         self._rounds = [self._new_window() for _ in range(self.n_labels)]
 
     @property

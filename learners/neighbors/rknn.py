@@ -115,10 +115,8 @@ class RkNN(WindowLearner):
         self.k_noise = check_count("k_noise", k_noise, least=0)
         self.quantile = check_number("quantile", quantile, 0, np.nextafter(0.5, 0))
         self.rates = check_choice("rates", rates, ("estimated", "given"))
-        self.rho_0 = check_number("rho_0", rho_0, 0, 1)
-        self.rho_1 = check_number("rho_1", rho_1, 0, 1)
-        if self.rho_0 + self.rho_1 >= 1:
-            raise ParameterError(expected("rho_0 + rho_1", "below 1", self.rho_0 + self.rho_1))
+        given = NoiseRates.of_options(rho_0, rho_1)
+        self.rho_0, self.rho_1 = given.rho_0, given.rho_1
         if self.rates == "given" and self.n_labels != 2:
             raise ParameterError(expected("n_labels", "2 where rates are given", n_labels))
         graph = NeighborGraph(self._examples, max(1, self.k_noise))

@@ -9,7 +9,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.errors import InputError, expected
+from learners.errors import InputError, ParameterError, expected
 from learners.validation import is_number
 
 #: Least 1 - rho_0 - rho_1 that is taken. The corrected feedback is as large as 1 / beta and its
@@ -77,6 +77,14 @@ class NoiseRates:
             The observed bit, 0 or 1.
         """
         return (feedback - self.rho_0) / self.beta
+
+    @classmethod
+    def of_options(cls, rho_0: float, rho_1: float) -> Self:
+        """Take what a constructor was given; raise ParameterError where that is no rates."""
+        try:
+            return cls(rho_0, rho_1)
+        except InputError as error:
+            raise ParameterError(str(error)) from error
 
     @classmethod
     def from_tau(cls, *, tau_plus: float, tau_minus: float) -> Self:

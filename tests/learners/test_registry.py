@@ -74,6 +74,14 @@ def test_bad_values_are_refused_by_name(kind: str, options: dict[str, object], n
     assert str(refused.value).startswith(f"{name}: ")
 
 
+@pytest.mark.parametrize("kind", [k for k in LEARNERS if "rho_0" in LEARNERS[k].option_names()])
+def test_rates_that_leave_no_signal_are_refused(kind: str) -> None:
+    """By all learners alike, also where their sum is below 1 by a hair."""
+    for rho_0, rho_1 in ((0.5, 0.5), (0.5, 0.4999999)):
+        with pytest.raises(ParameterError, match=r"rho_0 \+ rho_1: expected at most"):
+            create(kind, 3, 2, rho_0=rho_0, rho_1=rho_1)
+
+
 def test_public_names_exist() -> None:
     """Every name of `__all__` is there, and every learner is public."""
     for name in learners.__all__:
