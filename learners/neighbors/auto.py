@@ -14,6 +14,7 @@ from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.metrics import Rows
 from learners.neighbors.noise_estimate import NoiseEstimate, WindowNoise
+from learners.neighbors.options import check_quantile
 from learners.neighbors.search import Found, find
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
 from learners.validation import check_number
@@ -113,7 +114,7 @@ class AutoRkNN(WindowLearner):
         memory: float = _MEMORY,
     ) -> None:
         super().__init__(n_features, n_labels, window=window, k=KS[-1], metric=metric)
-        self.quantile = check_number("quantile", quantile, 0, np.nextafter(0.5, 0))
+        self.quantile = check_quantile(quantile)
         self.memory = check_number("memory", memory, 0, 1)
         graph = NeighborGraph(self._examples, KS_NOISE[-1])
         around = [NeighborhoodLabels(graph, self.n_labels, k) for k in KS_NOISE]

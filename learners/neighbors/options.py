@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from learners.errors import ParameterError, expected
+from learners.validation import is_number
 
 
 def check_flag(name: str, value: object) -> bool:
@@ -18,3 +19,18 @@ def check_flag(name: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     raise ParameterError(expected(name, "True or False", value))
+
+
+def check_quantile(value: float) -> float:
+    """Return `value` as a float if it is a number in [0, 0.5), else raise ParameterError.
+
+    Examples
+    --------
+    >>> check_quantile(0.5)
+    Traceback (most recent call last):
+        ...
+    learners.errors.ParameterError: quantile: expected a number in [0, 0.5), got 0.5
+    """
+    if is_number(value) and 0.0 <= value < 0.5:
+        return float(value)
+    raise ParameterError(expected("quantile", "a number in [0, 0.5)", value))

@@ -13,10 +13,11 @@ from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.knn import DEFAULT_K
 from learners.neighbors.noise_estimate import NoiseEstimate, WindowNoise
+from learners.neighbors.options import check_quantile
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
 from learners.noise.rates import NoiseRates
-from learners.validation import check_choice, check_number
+from learners.validation import check_choice
 
 #: k' where none is given: the authors advise 20 to 100. Small ones see rates that are too high,
 #: because among few neighbours an extreme share comes about by chance.
@@ -113,7 +114,7 @@ class RkNN(WindowLearner):
     ) -> None:
         super().__init__(n_features, n_labels, window=window, k=k, metric=metric)
         self.k_noise = check_count("k_noise", k_noise, least=0)
-        self.quantile = check_number("quantile", quantile, 0, np.nextafter(0.5, 0))
+        self.quantile = check_quantile(quantile)
         self.rates = check_choice("rates", rates, ("estimated", "given"))
         given = NoiseRates.of_options(rho_0, rho_1)
         self.rho_0, self.rho_1 = given.rho_0, given.rho_1

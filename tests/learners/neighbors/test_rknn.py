@@ -217,7 +217,8 @@ def test_labels_may_become_three_unless_rates_are_given() -> None:
     ("options", "message"),
     [
         ({"k_noise": -1}, "k_noise"),
-        ({"quantile": 0.5}, "quantile"),
+        ({"quantile": 0.5}, r"quantile: expected a number in \[0, 0.5\)"),
+        ({"quantile": 10**400}, "quantile"),
         ({"rates": "known"}, "rates"),
         ({"rho_0": 0.5, "rho_1": 0.5}, "rho_0"),
         ({"metric": "l1"}, "metric"),
