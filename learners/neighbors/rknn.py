@@ -17,7 +17,7 @@ from learners.neighbors.options import check_quantile
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
 from learners.noise.rates import NoiseRates
-from learners.validation import check_choice
+from learners.validation import check_choice, is_integer
 
 #: k' where none is given: the authors advise 20 to 100. Small ones see rates that are too high,
 #: because among few neighbours an extreme share comes about by chance.
@@ -236,5 +236,5 @@ class PlugIn(RkNN):
         k: int = DEFAULT_K_NOISE,
         metric: str = "euclidean",
     ) -> None:
-        k_noise = k - 1 if type(k) is int else k  # a wrong k is named below
+        k_noise = k - 1 if is_integer(k) else k  # a wrong k is named below
         super().__init__(n_features, n_labels, window=window, k=k, k_noise=k_noise, metric=metric)

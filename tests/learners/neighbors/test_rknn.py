@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from learners import create
 from learners.errors import ParameterError, UnsupportedError
 from learners.neighbors.knn import KNN
 from learners.neighbors.rknn import PlugIn, RkNN
@@ -228,6 +229,14 @@ def test_bad_options_are_refused(options: dict[str, object], message: str) -> No
     """Each wrong option is named."""
     with pytest.raises(ParameterError, match=message):
         RkNN(1, 2, **options)  # type: ignore[arg-type]  # wrong types are what is tried
+
+
+def test_the_plug_in_rule_has_one_k() -> None:
+    """Of numpy's integers too, k' is k - 1."""
+    for k in (1, 5, np.int64(5)):
+        learner = create("plugin_knn", 1, 2, k=k)
+        assert isinstance(learner, PlugIn)
+        assert learner.k_noise == k - 1
 
 
 def test_given_rates_are_for_two_labels() -> None:
