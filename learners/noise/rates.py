@@ -116,7 +116,12 @@ class NoiseRates:
         rho_0, rho_1
             Estimates, each in [0, 1).
         beta_min
-            Least `beta` of the result, in [MIN_BETA, 1].
+            Least `beta` of the result, in [2 MIN_BETA, 1]; it is kept but for rounding.
+
+        Raises
+        ------
+        InputError
+            If an argument is not as said.
 
         Examples
         --------
@@ -127,6 +132,10 @@ class NoiseRates:
         for name, value in (("rho_0", rho_0), ("rho_1", rho_1)):
             if not is_number(value) or not 0 <= value < 1:
                 raise InputError(expected(name, "a number in [0, 1)", value))
+        # Not MIN_BETA itself: by rounding the result would then be refused.
+        if not is_number(beta_min) or not 2 * MIN_BETA <= beta_min <= 1:
+            what = f"a number in [{2 * MIN_BETA:g}, 1]"
+            raise InputError(expected("beta_min", what, beta_min))
         total = rho_0 + rho_1
         if total > 1 - beta_min:
             shrink = (1 - beta_min) / total

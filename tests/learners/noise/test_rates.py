@@ -93,7 +93,11 @@ def test_is_a_value() -> None:
         noise.rho_0 = 0.1  # type: ignore[misc] # that it cannot be set is what is tried
 
 
-@given(st.floats(0, 0.999), st.floats(0, 0.999), st.floats(0.001, 1))
+@given(
+    st.floats(0, 0.999),
+    st.floats(0, 0.999),
+    st.floats(0.001, 1) | st.floats(2 * MIN_BETA, 3 * MIN_BETA),
+)
 def test_least_beta_is_kept(rho_0: float, rho_1: float, beta_min: float) -> None:
     """Shrunk estimates have beta_min; those that need none stay as they are."""
     noise = NoiseRates.with_least_beta(rho_0, rho_1, beta_min)
@@ -108,4 +112,6 @@ def test_least_beta_refuses_what_is_no_rate() -> None:
     """The guard mends sums, not nonsense."""
     with pytest.raises(InputError, match="rho_1"):
         NoiseRates.with_least_beta(0.1, 1.5, 0.05)
-    assert MIN_BETA > 0
+    for beta_min in (0.0, MIN_BETA, 1.1, float("nan")):
+        with pytest.raises(InputError, match="beta_min: expected a number in"):
+            NoiseRates.with_least_beta(0.6, 0.6, beta_min)
