@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from service.errors import Detail, Invalid, Malformed, ServiceError, quote, shorten
@@ -175,6 +176,8 @@ _PREAMBLE = re.compile(r"^(Value error, |Input should be )")
 _COUNTED = {"too_short": "fewer", "too_long": "more"}
 #: Parts of a place in `features` that the body does not have: which member of a union was tried.
 _VARIANTS = frozenset({"dense", "named", "hashed", "number", "category"})
+#: What pydantic adds to the place of a key, whose value it did not look at yet.
+_KEY = "[key]"
 _PLAIN = frozenset({"bool", "int", "float", "str"})
 
 
@@ -209,14 +212,18 @@ def _detail(one: Mapping[str, Any]) -> Detail:
     expected = shorten(_PREAMBLE.sub("", one["msg"]))
     if known is not None:
         expected = known.format_map(context)
-    if len(loc) > 1 and loc[-1] in _PLAIN and loc[0] == "learner":
+    if len(loc) > 2 and loc[-1] in _PLAIN and loc[-3] == "learner":
         where, expected = _where(loc[:-1]), "a finite number, a string or a boolean"
+    if loc[-1:] == [_KEY]:
+        where, expected = _where(loc[:-2]), f"keys with {expected}"
     return Detail(where, expected, _COUNTED.get(kind) or quote(one.get("input")))
 
 
 def _where(loc: list[Any]) -> str:
     if loc[:1] == ["features"]:
-        loc = [part for part in loc[:-1] if part not in _VARIANTS] + loc[-1:]
+        # A label may have such a name too, and then numbers under it.
+        inner = (p for p, n in pairwise(loc) if p not in _VARIANTS or isinstance(n, int))
+        loc = [*inner, *loc[-1:]]
     text = "".join(
         f"[{part}]" if isinstance(part, int) else f".{shorten(str(part))}" for part in loc
     )

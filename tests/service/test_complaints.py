@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from learners import LearnersError, create
 from service.complaints import of_learner, of_pydantic
 from service.errors import Detail
+from service.model_wire import LabelsIn
 from service.spec import ModelSpec
 
 SPEC: dict[str, Any] = {
@@ -20,9 +21,26 @@ NAMED: dict[str, Any] = {"type": "named", "fields": [{"name": "age", "type": "nu
 PLAIN = "a finite number, a string or a boolean"
 
 
+@pytest.mark.parametrize("label", ["a", "dense", "number"])
+def test_features_of_a_label_are_named_whatever_its_name(label: str) -> None:
+    """A label may be called as a type of features is, which is no part of a spec's places."""
+    with pytest.raises(ValidationError) as found:
+        LabelsIn.model_validate({"add": [label], "features": {label: [1.0, "x"]}})
+    error = of_pydantic(found.value.errors(include_url=False))
+    assert error.details == (Detail(f"features.{label}[1]", "a number", '"x"'),)
+
+
 @pytest.mark.parametrize(
     ("change", "where", "expected", "got"),
     [
+        ({"label_features": {"": [1.0]}}, "label_features", "keys with 1 or more characters", '""'),
+        ({"label_features": {"a": ["1"]}}, "label_features.a[0]", "a number", '"1"'),
+        (
+            {"challengers": [{"name": "q", "learner": {"kind": "bpa", "c": None}}]},
+            "challengers[0].learner.c",
+            PLAIN,
+            "null",
+        ),
         ({"name": 5}, "name", "a string", "5"),
         ({"name": "A"}, "name", "a match of ^[a-z0-9][a-z0-9._-]{0,63}$", '"A"'),
         ({"labels": []}, "labels", "1 or more items", "fewer"),
