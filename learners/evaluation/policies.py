@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from learners.base import Learner, Outcome
+from learners.base import BoolArray, Learner, Outcome
 from learners.errors import InputError, expected
-from learners.evaluation.rounds import IntArray, Rounds, check_rounds
+from learners.evaluation.rounds import IntArray, Rounds, check_codes, check_rounds
 from learners.validation import FloatArray
 
 
-def uniform(n_rounds: int, active: FloatArray) -> FloatArray:
+def uniform(n_rounds: int, active: BoolArray) -> FloatArray:
     """Return the policy that shows each label alike, shape (n, K).
 
     Parameters
@@ -18,13 +18,20 @@ def uniform(n_rounds: int, active: FloatArray) -> FloatArray:
     n_rounds
         Number n of rounds.
     active
-        Which labels can be shown, bool (K,).
+        Which labels can be shown, bool (K,), at least one of them.
+
+    Raises
+    ------
+    InputError
+        If `active` is not as said.
 
     Examples
     --------
     >>> uniform(1, np.array([True, False, True])).tolist()
     [[0.5, 0.0, 0.5]]
     """
+    if active.dtype != np.bool_ or active.ndim != 1 or not active.any():
+        raise InputError(expected("active", "a bool array (K,) with a label to show", active))
     return np.tile(active / active.sum(), (n_rounds, 1))
 
 
@@ -33,13 +40,17 @@ def always(labels: IntArray, n_labels: int) -> FloatArray:
 
     For a policy without exploration: one constant label, or the greedy labels of a log.
 
+    Raises
+    ------
+    InputError
+        If `labels` are no codes.
+
     Examples
     --------
     >>> always(np.array([1, 0]), 2).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    if not ((labels >= 0) & (labels < n_labels)).all():
-        raise InputError(expected("labels", f"codes in [0, {n_labels})", labels))
+    check_codes(labels, n_labels)
     probabilities = np.zeros((len(labels), n_labels))
     probabilities[np.arange(len(labels)), labels] = 1.0
     return probabilities

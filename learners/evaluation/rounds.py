@@ -117,9 +117,15 @@ def check_rounds(rounds: Rounds, n_labels: int) -> None:
     for name, values in (("propensities", propensities), ("feedback", feedback)):
         if values.shape != (n_rounds,):
             raise InputError(expected(name, f"shape ({n_rounds},)", values.shape))
-    if not ((labels >= 0) & (labels < n_labels)).all():
-        raise InputError(expected("labels", f"codes in [0, {n_labels})", labels))
+    check_codes(labels, n_labels)
     if not ((propensities > 0) & (propensities <= 1)).all():
         raise InputError(expected("propensities", "numbers in (0, 1]", propensities))
     if not ((feedback == 0) | (feedback == 1)).all():
         raise InputError(expected("feedback", "bits", feedback))
+
+
+def check_codes(labels: IntArray, n_labels: int) -> None:
+    """Raise InputError unless these are integers in [0, n_labels), shape (n,)."""
+    whole = labels.ndim == 1 and np.issubdtype(labels.dtype, np.integer)
+    if not whole or not ((labels >= 0) & (labels < n_labels)).all():
+        raise InputError(expected("labels", f"integer codes in [0, {n_labels})", labels))

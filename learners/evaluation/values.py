@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from learners.errors import InputError, expected
 from learners.evaluation.prediction import predict_rewards
-from learners.evaluation.rounds import AssumedRates, Rounds, check_rounds
+from learners.evaluation.rounds import AssumedRates, Rounds, check_codes, check_rounds
 from learners.validation import FloatArray
 
 #: Two-sided 95 % of a normal distribution, in standard errors.
@@ -225,13 +225,22 @@ class Evaluation:
 def weights_of(rounds: Rounds, probabilities: FloatArray) -> FloatArray:
     """Return the importance weight of each round, shape (n,), of a policy (n, K).
 
+    Raises
+    ------
+    InputError
+        If the probabilities have another shape.
+
     Examples
     --------
     >>> rounds = Rounds(np.ones((2, 1)), np.array([0, 1]), np.full(2, 0.5), np.array([1, 0]))
     >>> weights_of(rounds, np.array([[1.0, 0.0], [0.75, 0.25]])).tolist()
     [2.0, 0.5]
     """
-    shown: FloatArray = probabilities[np.arange(len(rounds.labels)), rounds.labels]
+    labels = rounds.labels
+    if probabilities.ndim != 2 or len(probabilities) != len(labels):
+        raise InputError(expected("probabilities", f"({len(labels)}, K)", probabilities.shape))
+    check_codes(labels, probabilities.shape[1])
+    shown: FloatArray = probabilities[np.arange(len(labels)), labels]
     return shown / rounds.propensities
 
 

@@ -16,10 +16,18 @@ def test_uniform_leaves_out_retired_labels() -> None:
     assert found.tolist() == [[0.5, 0.5, 0.0, 0.0]] * 2
 
 
-def test_always_refuses_unknown_labels() -> None:
+@pytest.mark.parametrize("active", [np.zeros(3, np.bool_), np.array([2, 1]), np.ones((1, 2)) > 0])
+def test_uniform_refuses_what_leaves_no_policy(active: np.ndarray) -> None:
+    """No label to show is no policy of NaN, and counts are no flags."""
+    with pytest.raises(InputError, match="active"):
+        uniform(2, active)
+
+
+@pytest.mark.parametrize("labels", [np.array([0, -1]), np.array([0.0, 1.0]), np.array([[0, 1]])])
+def test_always_refuses_unknown_labels(labels: np.ndarray) -> None:
     """A negative code is no label counted from the end."""
     with pytest.raises(InputError, match="labels"):
-        always(np.array([0, -1]), 2)
+        always(labels, 2)
 
 
 def test_fixed_is_the_learners_distribution() -> None:

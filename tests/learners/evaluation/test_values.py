@@ -171,6 +171,7 @@ def test_effective_size_is_the_rounds_that_count() -> None:
     [
         ({"labels": np.array([0, 2, 1])}, "labels"),
         ({"labels": np.array([0, -1, 1])}, "labels"),
+        ({"labels": np.array([0.0, 1.0, 1.0])}, "labels"),
         ({"propensities": np.array([0.5, 0.0, 1.0])}, "propensities"),
         ({"propensities": np.array([0.5, np.nan, 1.0])}, "propensities"),
         ({"feedback": np.array([0, 1, 2])}, "feedback"),
@@ -190,6 +191,20 @@ def test_refuses_bad_weights(weights: np.ndarray) -> None:
     """Weights are finite, at least 0, and one a round."""
     with pytest.raises(InputError, match="weights"):
         Evaluation(ROUNDS, RATES).snips(weights)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "name"),
+    [
+        (np.ones((4, 2)), "probabilities"),
+        (np.ones(3), "probabilities"),
+        (np.ones((3, 1)), "labels"),
+    ],
+)
+def test_refuses_the_policy_of_another_log(probabilities: np.ndarray, name: str) -> None:
+    """One line a round, one column a label: nothing is cut to fit."""
+    with pytest.raises(InputError, match=name):
+        weights_of(ROUNDS, probabilities)
 
 
 @pytest.mark.parametrize("rho_1", [0.8, np.nan, -0.1])
