@@ -324,8 +324,10 @@ def check_count(name: str, value: object, least: int = 1, most: int | None = Non
 
 def check_kind(state: Mapping[str, StateValue], kind: str) -> None:
     """Raise StateError unless `state` was saved by a learner of this kind."""
-    if state.get("kind") != kind:
-        raise StateError(expected("state's kind", repr(kind), state.get("kind")))
+    found = state.get("kind")
+    # Compared as text only: of an array != is another one.
+    if not isinstance(found, str) or found != kind:
+        raise StateError(expected("state's kind", repr(kind), found))
 
 
 def state_value(state: Mapping[str, StateValue], name: str) -> StateValue:

@@ -215,7 +215,7 @@ def check_bad_states_refused(make: LearnerFactory) -> None:
     learner = make(D, K)
     play(learner, np.random.default_rng(9), 10)
     state = learner.state()
-    bad: list[State] = [{**state, "kind": "another"}]
+    bad: list[State] = [{**state, "kind": "another"}, {**state, "kind": np.zeros(2)}]
     bad += [{n: v for n, v in state.items() if n != missing} for missing in state]
     bad += [
         {**state, name: value[:-1]}
