@@ -15,6 +15,8 @@ Full information, from labels
     `NeighborBandit`; graph, filters and hubness are in `learners.neighbors`.
 Noise
     `NoiseRates`; models of noise and estimation of its rates in `learners.noise`.
+Evaluation
+    What a policy is worth, from a log of clicks that lie: `learners.evaluation`.
 Not imported from here
     `learners.checks`, what every learner must pass; `learners.river_adapter`, a river classifier
     around any learner (river would take 100 MB of a serving process).

@@ -325,7 +325,7 @@ def check_count(name: str, value: object, least: int = 1, most: int | None = Non
 def check_kind(state: Mapping[str, StateValue], kind: str) -> None:
     """Raise StateError unless `state` was saved by a learner of this kind."""
     found = state.get("kind")
-    # Compared as text only: of an array != is another one.
+    # Only a text is compared: an array's != would be an array, not a bool.
     if not isinstance(found, str) or found != kind:
         raise StateError(expected("state's kind", repr(kind), found))
 
