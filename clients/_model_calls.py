@@ -11,7 +11,7 @@ from clients._base import Base
 from clients._call import Call
 from clients.evaluation_types import Evaluation
 from clients.noise_types import Noise, NoiseRates
-from clients.types import Challenger, Model, ModelSpec
+from clients.types import Challenger, LabelFeatures, Model, ModelSpec
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class ModelCalls(Base, ABC):
         *,
         add: Sequence[str] = (),
         retire: Sequence[str] = (),
-        features: Mapping[str, Sequence[float]] | None = None,
+        features: Mapping[str, LabelFeatures] | None = None,
     ) -> Model:
         """Add labels (or restore retired ones) and retire others; what was learned stays.
 

@@ -6,7 +6,6 @@ Each function returns a `Call`, or several for a batch; `Client` and `AsyncClien
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +15,7 @@ import msgspec
 import numpy as np
 
 from clients._call import Call, decoder_of
+from clients._values import check_finite, encode, names, numbers, plain
 from clients.errors import InputError, ProtocolError
 from clients.evaluation_types import Evaluation
 from clients.neighbor_types import Hubs, Neighbors, WindowNoise
@@ -27,6 +27,7 @@ from clients.types import (
     Features,
     Feedback,
     Instance,
+    LabelFeatures,
     Model,
     ModelSpec,
     Readiness,
@@ -44,7 +45,10 @@ MAX_BATCH_BYTES = 16 * 2**20
 # -- models -------------------------------------------------------------------------------
 def create_model(spec: ModelSpec) -> Call[Model]:
     """POST /v1/models."""
-    return Call(method="POST", path="/v1/models", body=_encode(spec), parse=decoder_of(Model))
+    if not isinstance(spec.label_features, msgspec.UnsetType):
+        for name, values in spec.label_features.items():
+            numbers(f"label_features[{name!r}]", values)
+    return Call(method="POST", path="/v1/models", body=encode(spec), parse=decoder_of(Model))
 
 
 def list_models() -> Call[list[Model]]:
@@ -66,13 +70,15 @@ def change_labels(
     model: str,
     add: Sequence[str],
     retire: Sequence[str],
-    features: Mapping[str, Sequence[float]] | None = None,
+    features: Mapping[str, LabelFeatures] | None = None,
 ) -> Call[Model]:
     """POST /v1/models/{model}/labels."""
-    changes: dict[str, object] = {"add": list(add), "retire": list(retire)}
+    changes: dict[str, object] = {"add": names("add", add), "retire": names("retire", retire)}
     if features:
-        changes["features"] = {name: list(values) for name, values in features.items()}
-    body = _encode(changes)
+        changes["features"] = {
+            name: numbers(f"features[{name!r}]", values) for name, values in features.items()
+        }
+    body = encode(changes)
     return Call(method="POST", path=_path(model, "labels"), body=body, parse=decoder_of(Model))
 
 
@@ -84,7 +90,7 @@ def set_rates(
     _check_rates("", rho_0, rho_1)
     for name, one in each.items():
         _check_rates(f"by_label[{name!r}].", one.rho_0, one.rho_1)
-    body = _encode({"rho_0": rho_0, "rho_1": rho_1, "by_label": each})
+    body = encode({"rho_0": rho_0, "rho_1": rho_1, "by_label": each})
     return Call(
         method="POST", path=_path(model, "rates"), body=body, parse=lambda got: _seq(got).seq
     )
@@ -93,7 +99,7 @@ def set_rates(
 def add_challenger(model: str, challenger: Challenger) -> Call[Model]:
     """POST /v1/models/{model}/challengers."""
     path = _path(model, "challengers")
-    return Call(method="POST", path=path, body=_encode(challenger), parse=decoder_of(Model))
+    return Call(method="POST", path=path, body=encode(challenger), parse=decoder_of(Model))
 
 
 def drop_challenger(model: str, name: str) -> Call[None]:
@@ -134,7 +140,7 @@ def cancel_estimate(model: str) -> Call[None]:
 # -- the loop -----------------------------------------------------------------------------
 def predict(model: str, instance: Instance, request_id: str) -> Call[Decision]:
     """POST /v1/models/{model}/predict."""
-    body = _encode(_instance(instance, request_id))
+    body = encode(_instance(instance, request_id))
     return Call(method="POST", path=_path(model, "predict"), body=body, parse=decoder_of(Decision))
 
 
@@ -151,7 +157,7 @@ def feedback(model: str, item: Feedback) -> Call[Receipt]:
     return Call(
         method="POST",
         path=_path(model, "feedback"),
-        body=_encode(_checked(item)),
+        body=encode(_checked(item)),
         parse=decoder_of(Receipt),
     )
 
@@ -164,7 +170,7 @@ def feedback_batch(model: str, items: Sequence[Feedback]) -> list[Call[list[Rece
 
 def learn(model: str, example: Example, request_id: str) -> Call[Receipt]:
     """POST /v1/models/{model}/learn."""
-    body = _encode(_example(example, request_id))
+    body = encode(_example(example, request_id))
     return Call(method="POST", path=_path(model, "learn"), body=body, parse=decoder_of(Receipt))
 
 
@@ -178,7 +184,7 @@ def learn_batch(
 
 def neighbors(model: str, x: Features) -> Call[Neighbors]:
     """POST /v1/models/{model}/neighbors."""
-    body = _encode({"x": _plain(x)})
+    body = encode({"x": plain(x)})
     return Call(
         method="POST", path=_path(model, "neighbors"), body=body, parse=decoder_of(Neighbors)
     )
@@ -272,9 +278,6 @@ def _state(body: bytes) -> State:
 
 
 # -- requests -----------------------------------------------------------------------------
-_encode = msgspec.json.Encoder().encode
-
-
 def _path(model: str, *rest: str) -> str:
     """Return the path of a model, with everything in its name quoted."""
     return "/".join(("/v1/models", quote(model, safe=""), *rest))
@@ -290,7 +293,7 @@ def _batches(path: str, items: Sequence[object], answer: type[Any]) -> list[Call
             body=b'{"items":[' + b",".join(pieces) + b"]}",
             parse=lambda body: decode(body).items,
         )
-        for pieces in _pieces(map(_encode, items))
+        for pieces in _pieces(map(encode, items))
     ]
 
 
@@ -309,16 +312,16 @@ def _pieces(encoded: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _instance(instance: Instance, request_id: str) -> dict[str, object]:
-    item: dict[str, object] = {"x": _plain(instance.x), "request_id": request_id}
+    item: dict[str, object] = {"x": plain(instance.x), "request_id": request_id}
     if instance.allowed is not None:
-        item["allowed"] = list(instance.allowed)
+        item["allowed"] = names("allowed", instance.allowed)
     if instance.min_seq is not None:
         item["min_seq"] = instance.min_seq
     return item
 
 
 def _example(example: Example, request_id: str) -> dict[str, object]:
-    return {"x": _plain(example.x), "label": example.label, "request_id": request_id}
+    return {"x": plain(example.x), "label": example.label, "request_id": request_id}
 
 
 def _checked(item: Feedback) -> Feedback:
@@ -334,35 +337,6 @@ def _checked(item: Feedback) -> Feedback:
     return item
 
 
-def _plain(x: Features) -> list[float] | dict[str, float | str]:
-    """Return features as JSON values; JSON has no NaN, so those stop here.
-
-    Raises
-    ------
-    InputError
-        A feature is NaN or infinite, or an array is not of one dimension.
-    """
-    if isinstance(x, Mapping):
-        for name, value in x.items():
-            if not isinstance(value, str):
-                _check_finite(f"x[{name!r}]", value)
-        return dict(x)
-    if isinstance(x, np.ndarray):
-        if x.ndim != 1:
-            raise InputError(f"x: expected an array of one dimension, got shape {x.shape}")
-        x = x.tolist()
-    values = list(x)
-    if not all(map(math.isfinite, values)):
-        for index, value in enumerate(values):
-            _check_finite(f"x[{index}]", value)
-    return values
-
-
 def _check_rates(where: str, rho_0: float, rho_1: float) -> None:
-    _check_finite(f"{where}rho_0", rho_0)
-    _check_finite(f"{where}rho_1", rho_1)
-
-
-def _check_finite(name: str, value: float) -> None:
-    if not math.isfinite(value):
-        raise InputError(f"{name}: expected a finite number, got {value!r}")
+    check_finite(f"{where}rho_0", rho_0)
+    check_finite(f"{where}rho_1", rho_1)

@@ -24,6 +24,7 @@ from clients.types import (
     Features,
     Feedback,
     Instance,
+    LabelFeatures,
     Model,
     ModelSpec,
     Readiness,
@@ -104,7 +105,7 @@ class AsyncClient(Base):
         *,
         add: Sequence[str] = (),
         retire: Sequence[str] = (),
-        features: Mapping[str, Sequence[float]] | None = None,
+        features: Mapping[str, LabelFeatures] | None = None,
     ) -> Model:
         """Add labels (or restore retired ones) and retire others; what was learned stays."""
         return await self._send(_wire.change_labels(model, add, retire, features))

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from clients.client import Client
 from clients.errors import InputError
-from clients.types import Features, Receipt
+from clients.types import Features, LabelFeatures, Receipt
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -66,7 +66,7 @@ class Recommender(Generic[Item]):
         self._model = model
 
     def sync_catalogue(
-        self, items: Iterable[Item], *, features: Mapping[Item, Sequence[float]] | None = None
+        self, items: Iterable[Item], *, features: Mapping[Item, LabelFeatures] | None = None
     ) -> None:
         """Make `items` the only ones that can be shown: add the new, retire the missing.
 

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 #: Numbers of a dense instance, or values by name of a named or hashed one.
 Features: TypeAlias = Sequence[float] | NDArray[Any] | Mapping[str, float | str]
+#: What a label is like: so many numbers as the learner's `n_label_features` says.
+LabelFeatures: TypeAlias = Sequence[float] | NDArray[Any]
 #: A model's downloaded state: arrays and scalars by name.
 State: TypeAlias = dict[str, NDArray[np.generic] | int | float | bool | str]
 
@@ -122,7 +124,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     estimate_every: int | UnsetType = UNSET
     estimate_on_drift: bool | UnsetType = UNSET
     challengers: tuple[Challenger, ...] | UnsetType = UNSET
-    label_features: Mapping[str, Sequence[float]] | UnsetType = UNSET
+    label_features: Mapping[str, LabelFeatures] | UnsetType = UNSET
 
 
 class Label(msgspec.Struct, frozen=True):

@@ -1,0 +1,98 @@
+"""What callers hand over, as JSON says it: numbers, names and features, also those of numpy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from clients.errors import InputError
+from clients.types import Features
+
+#: Characters of a wrong value that an error quotes.
+_QUOTED = 60
+
+
+def _of_numpy(value: object) -> object:
+    """Return an array or a number of numpy as JSON has it; nothing else is known here."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise InputError(f"expected what JSON can say, got a {type(value).__name__}: {_quote(value)}")
+
+
+#: The JSON of a value.
+encode = msgspec.json.Encoder(enc_hook=_of_numpy).encode
+
+
+def plain(x: Features) -> list[float] | dict[str, float | str]:
+    """Return features as JSON values; JSON has no NaN, so those stop here.
+
+    Raises
+    ------
+    InputError
+        A feature is NaN, infinite or no number, or an array is not of one dimension.
+    """
+    if isinstance(x, Mapping):
+        for name, value in x.items():
+            if not isinstance(value, str):
+                check_finite(f"x[{name!r}]", value)
+        return dict(x)
+    return numbers("x", x)
+
+
+def numbers(where: str, values: Sequence[float] | NDArray[np.generic]) -> list[float]:
+    """Return numbers as a list.
+
+    Raises
+    ------
+    InputError
+        They are something else, one is NaN, infinite or no number, or an array is not of one
+        dimension.
+    """
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            shape = values.shape
+            raise InputError(f"{where}: expected an array of one dimension, got shape {shape}")
+        values = values.tolist()
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InputError(f"{where}: expected a list or an array of numbers, got {_quote(values)}")
+    found = list(values)
+    try:
+        good = all(map(math.isfinite, found))
+    except (TypeError, OverflowError):
+        good = False
+    if not good:
+        for index, value in enumerate(found):
+            check_finite(f"{where}[{index}]", value)
+    return found
+
+
+def names(where: str, given: Sequence[str]) -> list[str]:
+    """Return names as a list; one string would be taken for the names of its letters.
+
+    Raises
+    ------
+    InputError
+        It is one string.
+    """
+    if isinstance(given, str):
+        raise InputError(f"{where}: expected a list of names, got {_quote(given)}")
+    return list(given)
+
+
+def check_finite(where: str, value: float) -> None:
+    """Raise InputError unless the value is a finite number."""
+    try:
+        good = math.isfinite(value)
+    except (TypeError, OverflowError):
+        good = False
+    if not good:
+        raise InputError(f"{where}: expected a finite number, got {_quote(value)}")
+
+
+def _quote(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _QUOTED else text[:_QUOTED] + "..."

@@ -1,0 +1,102 @@
+"""What callers hand over, as JSON: numpy's numbers too, and what is none is named."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clients import _wire
+from clients._values import encode, names, numbers, plain
+from clients.errors import InputError
+from clients.types import Dense, Example, Feedback, Instance, LabelFeatures, ModelSpec
+
+
+def _sent(body: Any) -> Any:
+    assert isinstance(body, bytes)
+    return json.loads(body)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """Features, clicks and labels come out of arrays; each was refused as of an unknown type."""
+    listed: Any = list(np.array([0.5, 2.0], np.float32))
+    named: Any = {"age": np.int64(31), "page": np.str_("cart")}
+    click: Any = np.bool_(True)
+    assert _sent(_wire.predict("m", Instance(x=listed), "r").body)["x"] == [0.5, 2.0]
+    assert _sent(_wire.predict("m", Instance(x=named), "r").body)["x"] == {
+        "age": 31,
+        "page": "cart",
+    }
+    feedback: Any = np.int64(1)
+    assert _sent(_wire.feedback("m", Feedback("id", feedback)).body)["feedback"] == 1
+    assert _sent(_wire.learn("m", Example(x=[1], label=np.str_("a")), "r").body)["label"] == "a"
+    assert encode({"click": click}) == b'{"click":true}'
+    options: Any = {"kind": "rcnbf", "gamma": np.float64(0.5)}
+    spec = ModelSpec(name="m", labels=("a",), features=Dense(3), learner=options)
+    assert _sent(_wire.create_model(spec).body)["learner"]["gamma"] == 0.5
+
+
+def test_features_of_labels_may_be_arrays() -> None:
+    """An embedding is one; of float32, mostly."""
+    what: dict[str, LabelFeatures] = {"a": np.array([0.5, 0.25], np.float32), "b": [1.0, 2]}
+    spec = ModelSpec(name="m", labels=("a", "b"), features=Dense(3), label_features=what)
+    expected = {"a": [0.5, 0.25], "b": [1.0, 2]}
+    assert _sent(_wire.create_model(spec).body)["label_features"] == expected
+    assert _sent(_wire.change_labels("m", ["a", "b"], [], what).body)["features"] == expected
+
+
+def test_features_of_labels_are_checked_here_too() -> None:
+    """JSON has no NaN: the service would say that it got null."""
+    for bad, said in (
+        ([1.0, float("nan")], r"features\['a'\]\[1\]: expected a finite number, got nan"),
+        (
+            np.zeros((2, 1)),
+            r"features\['a'\]: expected an array of one dimension, got shape \(2, 1\)",
+        ),
+    ):
+        what: Any = {"a": bad}
+        with pytest.raises(InputError, match=f"^{said}"):
+            _wire.change_labels("m", ["a"], [], what)
+        spec = ModelSpec(name="m", labels=("a",), features=Dense(3), label_features=what)
+        with pytest.raises(InputError, match=f"^label_{said}"):
+            _wire.create_model(spec)
+
+
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        (["1", 2.0], r"x\[0\]: expected a finite number, got '1'"),
+        ([1.0, None], r"x\[1\]: expected a finite number, got None"),
+        ([10**400], r"x\[0\]: expected a finite number, got 1000.*\.\.\.$"),
+        ({"age": None}, r"x\['age'\]: expected a finite number, got None"),
+        (5, "x: expected a list or an array of numbers, got 5"),
+        (None, "x: expected a list or an array of numbers, got None"),
+        ("0.5", "x: expected a list or an array of numbers, got '0.5'"),
+    ],
+)
+def test_what_is_no_number_is_named(x: Any, said: str) -> None:
+    """As anything else that is wrong: by place, what was expected, and what came."""
+    with pytest.raises(InputError, match=f"^{said}"):
+        plain(x)
+
+
+def test_one_string_is_no_list_of_names() -> None:
+    """Of add="hat" three labels were made, called h, a and t."""
+    assert names("add", ("hat",)) == ["hat"]
+    for where, call in (
+        ("add", partial(_wire.change_labels, "m", "hat", [])),
+        ("retire", partial(_wire.change_labels, "m", [], "hat")),
+        ("allowed", partial(_wire.predict, "m", Instance(x=[1], allowed="hat"), "r")),
+    ):
+        with pytest.raises(InputError, match=f"^{where}: expected a list of names, got 'hat'"):
+            call()
+
+
+def test_what_json_cannot_say_is_refused() -> None:
+    """An error of ours, which names the type."""
+    with pytest.raises(InputError, match="expected what JSON can say, got a object"):
+        encode({"x": object()})
+    assert numbers("x", range(3)) == [0, 1, 2]
