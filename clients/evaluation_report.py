@@ -10,6 +10,7 @@ from clients.evaluation_types import Evaluation, PolicyValue, Value
 #: How the policies are called in the table.
 NAMES = {
     "deciding": "decides: {}",
+    "elsewhere": "decided elsewhere",
     "uniform": "every label alike",
     "challenger": "challenger: {}",
     "label": "always {}",

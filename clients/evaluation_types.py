@@ -32,10 +32,10 @@ class PolicyValue(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     policy
-        `"deciding"`; `"uniform"`, which shows each label alike; `"challenger"`; or `"label"`,
-        which always shows the same one.
+        `"deciding"`; `"elsewhere"`, whoever decided the rounds that were told; `"uniform"`, which
+        shows each label alike; `"challenger"`; or `"label"`, which always shows the same one.
     name
-        Of the learner or the label; None for uniform.
+        Of the learner or the label; None for elsewhere and uniform.
     rounds
         Rounds that tell of it.
     effective
@@ -48,7 +48,7 @@ class PolicyValue(msgspec.Struct, frozen=True, kw_only=True):
         Inverse propensity, self-normalised, doubly robust; None where there is none.
     """
 
-    policy: Literal["deciding", "uniform", "challenger", "label"]
+    policy: Literal["deciding", "elsewhere", "uniform", "challenger", "label"]
     name: str | None
     rounds: int
     effective: float

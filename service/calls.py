@@ -15,7 +15,7 @@ import numpy as np
 from service import wire
 from service.deciding import Ask
 from service.errors import Conflict, Invalid, NotFound, TooLarge
-from service.events import Example
+from service.events import Example, Round
 from service.features import Encoder, Instance, Rows
 from service.host import Host
 from service.replica import Decided, Replica
@@ -25,6 +25,7 @@ from service.wire import DecisionOut, Receipt
 _INSTANCE = wire.parser(wire.Instance)
 _FEEDBACK = wire.parser(wire.FeedbackIn)
 _EXAMPLE = wire.parser(wire.ExampleIn)
+_ROUND = wire.parser(wire.RoundIn)
 #: A batch is parsed and encoded in turns of so many bytes or values, some 10 ms each, so that
 #: whoever else waits is answered in between. A named value takes as long as many in a list.
 TURN_BYTES = 131_072
@@ -70,10 +71,24 @@ class Calls:
         item: wire.ExampleIn = _EXAMPLE.parse(body)
 
         async def act(replica: Replica) -> bytes:
+            _check_takes_labels(replica)
             label = _label_code(replica, item.label, "label")
             example = Example(label, replica.fold.encoder.encode(item.x))
             verdict = await replica.learn(example, item.request_id)
-            return wire.encode(_receipt_or_refusal(verdict))
+            return wire.encode(_receipt_or_refusal(verdict, "example"))
+
+        return await self._host.use(key, act)
+
+    async def rounds(self, key: str, body: bytes) -> bytes:
+        """Learn from one round that somebody else decided."""
+        item: wire.RoundIn = _ROUND.parse(body)
+
+        async def act(replica: Replica) -> bytes:
+            _check_takes_feedback(replica)
+            label = _label_code(replica, item.label, "label")
+            told = Round(label, item.propensity, replica.fold.encoder.encode(item.x))
+            verdict = await replica.tell(told, item.feedback, item.request_id)
+            return wire.encode(_receipt_or_refusal(verdict, "round"))
 
         return await self._host.use(key, act)
 
@@ -110,16 +125,30 @@ class Calls:
         items: list[wire.ExampleIn] = await self._items(_EXAMPLE, body, lines)
 
         async def act(replica: Replica) -> bytes:
-            labels = [
-                _label_code(replica, item.label, f"items[{i}].label")
-                for i, item in enumerate(items)
-            ]
+            _check_takes_labels(replica)
+            labels = _label_codes(replica, [item.label for item in items])
             rows = await _encode(replica.fold.encoder, [item.x for item in items])
             pairs = [
                 (Example(label, x), item.request_id)
                 for label, x, item in zip(labels, rows, items, strict=True)
             ]
             return _receipts_out(await replica.learn_many(pairs), lines)
+
+        return await self._host.use(key, act)
+
+    async def rounds_batch(self, key: str, body: bytes, *, lines: bool) -> bytes:
+        """Learn from each round that somebody else decided; all or, if one is wrong, none."""
+        items: list[wire.RoundIn] = await self._items(_ROUND, body, lines)
+
+        async def act(replica: Replica) -> bytes:
+            _check_takes_feedback(replica)
+            labels = _label_codes(replica, [item.label for item in items])
+            rows = await _encode(replica.fold.encoder, [item.x for item in items])
+            told = [
+                (Round(label, item.propensity, x), int(item.feedback), item.request_id)
+                for label, x, item in zip(labels, rows, items, strict=True)
+            ]
+            return _receipts_out(await replica.tell_many(told), lines)
 
         return await self._host.use(key, act)
 
@@ -169,11 +198,18 @@ def _check_takes_feedback(replica: Replica) -> None:
         raise Invalid.of("model", "a learner that takes feedback", replica.fold.learner.kind)
 
 
-def _label_code(replica: Replica, label: str, where: str) -> int:
-    fold = replica.fold
-    if not fold.learner.takes_labels:
+def _check_takes_labels(replica: Replica) -> None:
+    if not replica.fold.learner.takes_labels:
         raise Invalid.of("model", "a learner that takes labels", replica.fold.learner.kind)
-    code = fold.codes.get(label)
+
+
+def _label_codes(replica: Replica, labels: Sequence[str]) -> list[int]:
+    places = enumerate(labels)
+    return [_label_code(replica, label, f"items[{i}].label") for i, label in places]
+
+
+def _label_code(replica: Replica, label: str, where: str) -> int:
+    code = replica.fold.codes.get(label)
     if code is None:
         raise Invalid.of(where, "a label of the model", label)
     return code
@@ -197,10 +233,10 @@ def _receipt(verdict: Verdict) -> Receipt:
     return Receipt(status, verdict.seq, feedback)
 
 
-def _receipt_or_refusal(verdict: Verdict) -> Receipt:
+def _receipt_or_refusal(verdict: Verdict, what: str = "") -> Receipt:
     if verdict.status == "conflict":
-        if verdict.feedback is None:
-            raise Conflict("request_id: it was used before with another example")
+        if what:
+            raise Conflict(f"request_id: it was used before with another {what}")
         raise Conflict(f"decision_id: its feedback is {verdict.feedback} already")
     if verdict.status == "unknown":
         raise NotFound("decision_id: this model has made no such decision")

@@ -7,6 +7,8 @@ every learner that takes feedback may be a challenger.
 
 Before it learns from a round, a challenger writes down what it would have done in it. So its
 value can be told from rounds that it had not learned from (progressive validation).
+
+So does the deciding learner in rounds that were decided outside of the service.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ RECORDED = 20_000
 
 
 class Recorded(NamedTuple):
-    """What a challenger would have done in rounds, oldest first.
+    """What a learner would have done in rounds that others decided, oldest first.
 
     Attributes
     ----------
@@ -49,34 +51,35 @@ class Recorded(NamedTuple):
 
 
 class Record:
-    """The last `RECORDED` rounds of a challenger."""
+    """The last `RECORDED` rounds that a learner learned from without having decided them."""
 
     def __init__(self) -> None:
         self._ring = Recorded(
             np.zeros(RECORDED, np.int64), np.zeros(RECORDED), np.zeros(RECORDED, np.uint16)
         )
-        self._count = 0
+        #: Rounds so far, those that it no longer holds included; for reading.
+        self.count = 0
 
     def add(self, seq: int, probability: float, shown: int) -> None:
         """Add the round that event `seq` ended."""
-        place = self._count % RECORDED
+        place = self.count % RECORDED
         self._ring.seqs[place] = seq
         self._ring.probabilities[place] = probability
         self._ring.shown[place] = shown
-        self._count += 1
+        self.count += 1
 
     def rounds(self) -> Recorded:
         """Return the rounds held, oldest first."""
-        held = min(self._count, RECORDED)
-        places = np.arange(self._count - held, self._count) % RECORDED
+        held = min(self.count, RECORDED)
+        places = np.arange(self.count - held, self.count) % RECORDED
         seqs, probabilities, shown = self._ring
         return Recorded(seqs[places], probabilities[places], shown[places])
 
     def state(self) -> State:
         """Return the rounds where they lie, so that a snapshot changes where rounds came."""
-        seqs, probabilities, shown = (values[: self._count].copy() for values in self._ring)
+        seqs, probabilities, shown = (values[: self.count].copy() for values in self._ring)
         return {
-            "count": self._count,
+            "count": self.count,
             "seqs": seqs,
             "probabilities": probabilities,
             "shown": shown,
@@ -88,22 +91,35 @@ class Record:
         self = cls()
         count = state["count"]
         if type(count) is not int or count < 0:
-            raise ValueError("a challenger's record counts no rounds")
+            raise ValueError("a learner's record counts no rounds")
         held = min(count, RECORDED)
         for name, mine in self._ring._asdict().items():
             values = np.asarray(state[name])
             if values.dtype != mine.dtype or values.shape != (held,):
-                raise ValueError(f"a challenger's record has no {held} {name}")
+                raise ValueError(f"a learner's record has no {held} {name}")
             mine[:held] = values
         if count > int(self._ring.seqs.max()):
-            raise ValueError("a challenger's record counts more rounds than events")
-        self._count = count
+            raise ValueError("a learner's record counts more rounds than events")
+        self.count = count
         seqs, probabilities, shown = self.rounds()
         if (np.diff(seqs) <= 0).any() or (shown >= n_labels).any():
-            raise ValueError("a challenger's record is of other events or labels")
+            raise ValueError("a learner's record is of other events or labels")
         if not ((probabilities >= 0) & (probabilities <= 1)).all():
-            raise ValueError("a challenger's record holds no probabilities")
+            raise ValueError("a learner's record holds no probabilities")
         return self
+
+
+def follow(learner: Learner, record: Record, outcome: Outcome, uniform: float, seq: int) -> None:
+    """Let a learner learn from a round that another decided, and write down what it would do.
+
+    Raises
+    ------
+    LearnersError
+        The learner refuses the round; then nothing is written down of it either.
+    """
+    own = learner.distribution(outcome.x)
+    learner.update(outcome._replace(greedy=own.greedy, elsewhere=True))
+    record.add(seq, float(own.probabilities[outcome.label]), draw(own, uniform))
 
 
 class Challenger:
@@ -121,9 +137,7 @@ class Challenger:
 
     def follow(self, outcome: Outcome, uniform: float, seq: int) -> None:
         """Write down what it would have done in a round, and learn from it."""
-        own = self.learner.distribution(outcome.x)
-        self.record.add(seq, float(own.probabilities[outcome.label]), draw(own, uniform))
-        self.learner.update(outcome._replace(greedy=own.greedy, elsewhere=True))
+        follow(self.learner, self.record, outcome, uniform, seq)
 
     def state(self) -> State:
         """Return learner and record; name and spec are kept by the fold."""

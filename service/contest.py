@@ -11,7 +11,9 @@ from learners import LEARNERS, Learner, LearnersError, Outcome
 from learners.base import FloatArray, State, StateValue
 from service.challengers import (
     Challenger,
+    Record,
     add_label,
+    follow,
     give_rates,
     learners_text,
     parse_learners,
@@ -46,6 +48,8 @@ class Contest:
         self.deciding = spec.learners[0]
         #: Decisions made before this event were made by another learner.
         self.deciding_since = 0
+        #: What it would have done since then in rounds decided outside of the service; for reading.
+        self.record = Record()
         #: Noise rates as last set; None if never.
         self.rates: Rates | None = None
         #: What labels are like, by code, as last said; for reading.
@@ -145,6 +149,10 @@ class Contest:
             outcome = outcome._replace(greedy=greedy, elsewhere=True)
         self.learner.update(outcome)
 
+    def follow(self, outcome: Outcome, uniform: float, seq: int) -> None:
+        """Let the deciding learner learn from a round that was decided outside of the service."""
+        follow(self.learner, self.record, outcome, uniform, seq)
+
     def learn(self, x: FloatArray, label: int) -> None:
         """Let every learner that takes labels learn from an example, the deciding one last."""
         for challenger in self._challengers:
@@ -211,12 +219,14 @@ class Contest:
             return
         self._challengers[place] = Challenger(self.deciding, self.learner)
         self.learner, self.deciding = found.learner, found.named
-        self.deciding_since = seq
+        self.deciding_since, self.record = seq, Record()
 
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:
         """Return every learner, and what a model that never changed any does not have."""
         state: State = {f"learner.{name}": v for name, v in self.learner.state().items()}
+        if self.record.count:
+            state |= {f"record.{name}": v for name, v in self.record.state().items()}
         if self.rates is not None:
             state["rates"] = msgspec.json.encode(self.rates).decode()
         if self.label_features:
@@ -242,6 +252,8 @@ class Contest:
             Challenger.restored(each, own, part_of(part, "record."))
             for each, own, part in zip(others, learners[1:], parts, strict=True)
         ]
+        record = part_of(state, "record.")
+        self.record = Record.from_state(record, n_labels) if record else Record()
         rates = state.get("rates")
         self.rates = None if rates is None else msgspec.json.decode(str(rates), type=Rates)
         described = str(state.get("label_features", "{}"))

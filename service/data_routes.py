@@ -1,4 +1,4 @@
-"""The data calls as FastAPI routes: predict, feedback, learn, one by one and in batches."""
+"""The data calls as FastAPI routes: predict, feedback, learn, rounds, singly and in batches."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ def data_router(calls: Calls, keys: Keys) -> APIRouter:
         ("predict", calls.predict, Scope.PREDICT, "Instance", "DecisionOut", _tell("")),
         ("feedback", calls.feedback, Scope.FEEDBACK, "FeedbackIn", "Receipt", {}),
         ("learn", calls.learn, Scope.FEEDBACK, "ExampleIn", "Receipt", {}),
+        ("rounds", calls.rounds, Scope.FEEDBACK, "RoundIn", "Receipt", {}),
     ):
         _add_one(router, keys, name, call, scope, _docs(body, answer, links))
     for name, many, scope, item, body, answer in (
         ("predict", calls.predict_batch, Scope.PREDICT, "Instance", "Instances", "Decisions"),
         ("feedback", calls.feedback_batch, Scope.FEEDBACK, "FeedbackIn", "Feedbacks", "Receipts"),
         ("learn", calls.learn_batch, Scope.FEEDBACK, "ExampleIn", "Examples", "Receipts"),
+        ("rounds", calls.rounds_batch, Scope.FEEDBACK, "RoundIn", "Rounds", "Receipts"),
     ):
         links = _tell("/items/0") if name == "predict" else {}
         docs = _docs(body, answer, links, item=item)

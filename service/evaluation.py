@@ -1,9 +1,9 @@
 """What a model's policies are worth, from the newest rounds of its log.
 
 Each policy is evaluated on rounds that it had not learned from: the deciding one by what it
-showed, challengers by what they wrote down before they learned (`challengers`), and the others
-never learn. Reading the log takes turns with the event loop; the arithmetic, on a bounded
-number of values, is done in a thread.
+showed; it, where others decided, and challengers by what they wrote down as they learned
+(`challengers`); and the others never learn. Reading the log takes turns with the event loop; the
+arithmetic, on a bounded number of values, is done in a thread.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners import InputError, Learner, NoiseRates
+from learners.bandits.linear import MIN_PROPENSITY
 from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, effective_size
 from service.challengers import RECORDED, UNKNOWN_ERROR, Recorded
 from service.errors import Unavailable
 from service.evaluation_wire import EvaluationOut, PolicyKind, PolicyOut, RatesFrom, ValueOut
-from service.events import Decision, Entry, Event, Kind, Rates, unpack_body
+from service.events import Decision, Entry, Event, Kind, Rates, Round, unpack_body
 from service.fold import Fold
 from service.replica import Replica
 from service.store import Store
@@ -43,7 +44,7 @@ class Logged(NamedTuple):
     """One round as the log holds it."""
 
     seq: int
-    decision: Decision
+    payload: Decision | Round
     feedback: int
 
 
@@ -57,6 +58,8 @@ class Told(NamedTuple):
     rates_from: RatesFrom
     deciding: str
     deciding_since: int
+    #: What the deciding learner would have done in rounds that were decided elsewhere.
+    record: Recorded
     challengers: dict[str, Recorded]
 
 
@@ -66,6 +69,8 @@ class Slice(NamedTuple):
     #: The events that ended them, and the last events folded when they were decided.
     seqs: NDArray[np.int64]
     decided: NDArray[np.int64]
+    #: Which of them were decided elsewhere.
+    elsewhere: NDArray[np.bool_]
     rounds: Rounds
 
 
@@ -102,7 +107,7 @@ def _rounds_of(entries: list[Entry], no_click: bool) -> Iterator[Logged]:
     for entry in entries:
         event = unpack_body(entry.body)
         feedback = _feedback_of(event, no_click)
-        if feedback is not None and isinstance(event.payload, Decision):
+        if feedback is not None and isinstance(event.payload, Decision | Round):
             yield Logged(entry.seq, event.payload, feedback)
 
 
@@ -123,6 +128,7 @@ def _told(fold: Fold) -> Told:
         rates_from,
         fold.contest.deciding.name,
         fold.contest.deciding_since,
+        fold.contest.record.rounds(),
         {each.name: each.record.rounds() for each in fold.contest.challengers},
     )
 
@@ -180,8 +186,10 @@ class _Policy(NamedTuple):
     #: Places of these rounds in the slice.
     which: NDArray[np.intp]
     weights: NDArray[np.float64]
-    #: The label it shows in each of them; None for uniform and for what was shown.
+    #: The label it shows in each of them; None for uniform.
     shown: NDArray[np.intp] | None = None
+    #: Whether it decided all of them: what it showed is what was logged.
+    decided: bool = False
 
 
 def _evaluate(logged: list[Logged], told: Told) -> EvaluationOut:
@@ -204,34 +212,62 @@ def _evaluate(logged: list[Logged], told: Told) -> EvaluationOut:
 
 
 def _slice(logged: list[Logged]) -> Slice:
-    decisions = [each.decision for each in logged]
+    payloads = [each.payload for each in logged]
+    propensities = np.array([each.propensity for each in payloads], np.float64)
     rounds = Rounds(
-        np.array([each.x for each in decisions], np.float64),
-        np.array([each.label for each in decisions], np.int64),
-        np.array([each.propensity for each in decisions], np.float64),
+        np.array([each.x for each in payloads], np.float64),
+        np.array([each.label for each in payloads], np.int64),
+        # As learners take it: somebody else may say of a round that it could hardly be.
+        np.maximum(propensities, MIN_PROPENSITY),
         np.array([each.feedback for each in logged], np.int64),
     )
-    decided = np.array([each.seq for each in decisions], np.int64)
-    return Slice(np.array([each.seq for each in logged], np.int64), decided, rounds)
+    decided = [each.seq if isinstance(each, Decision) else 0 for each in payloads]
+    return Slice(
+        np.array([each.seq for each in logged], np.int64),
+        np.array(decided, np.int64),
+        np.array([isinstance(each, Round) for each in payloads], np.bool_),
+        rounds,
+    )
 
 
 def _policies(slice_: Slice, told: Told) -> Iterator[_Policy]:
     _, labels, propensities, _ = slice_.rounds
     active, everywhere = told.active, np.arange(len(labels))
-    own = np.flatnonzero(slice_.decided >= told.deciding_since)
-    yield _Policy("deciding", told.deciding, own, np.ones(len(own)))
+    yield _deciding(slice_, told)
+    if slice_.elsewhere.any():
+        others = np.flatnonzero(slice_.elsewhere)
+        yield _Policy("elsewhere", None, others, np.ones(len(others)), decided=True)
     yield _Policy("uniform", None, everywhere, active[labels] / active.sum() / propensities)
     for name, record in told.challengers.items():
-        _, which, at = np.intersect1d(
-            slice_.seqs, record.seqs, assume_unique=True, return_indices=True
-        )
-        weights = record.probabilities[at] / propensities[which]
-        yield _Policy("challenger", name, which, weights, record.shown[at].astype(np.intp))
+        yield _Policy("challenger", name, *_recorded(slice_, record))
     often = np.argsort(-np.bincount(labels, minlength=len(active)), kind="stable")
     for code in often[active[often]][:MOST_CONSTANT].tolist():
         weights = (labels == code) / propensities
         shown = np.full(len(labels), code, np.intp)
         yield _Policy("label", told.labels[code], everywhere, weights, shown)
+
+
+def _deciding(slice_: Slice, told: Told) -> _Policy:
+    """Return what the deciding learner did, and would have done where others decided."""
+    own = np.flatnonzero(~slice_.elsewhere & (slice_.decided >= told.deciding_since))
+    which, weights, shown = _recorded(slice_, told.record)
+    return _Policy(
+        "deciding",
+        told.deciding,
+        np.concatenate([own, which]),
+        np.concatenate([np.ones(len(own)), weights]),
+        np.concatenate([slice_.rounds.labels[own], shown]),
+        decided=not len(which),
+    )
+
+
+def _recorded(
+    slice_: Slice, record: Recorded
+) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.intp]]:
+    """Return the places of a record's rounds, their weights, and the labels it would show."""
+    _, which, at = np.intersect1d(slice_.seqs, record.seqs, assume_unique=True, return_indices=True)
+    weights = record.probabilities[at] / slice_.rounds.propensities[which]
+    return which, weights, record.shown[at].astype(np.intp)
 
 
 def _value(evaluation: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -> PolicyOut:
@@ -243,7 +279,7 @@ def _value(evaluation: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -
         return PolicyOut(*head)
     part = evaluation.only(policy.which)
     robust = None
-    if policy.kind != "deciding":
+    if not policy.decided:
         followed = (
             part.predicted[:, active].mean(1)
             if policy.shown is None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-PolicyKind: TypeAlias = Literal["deciding", "uniform", "challenger", "label"]
+PolicyKind: TypeAlias = Literal["deciding", "elsewhere", "uniform", "challenger", "label"]
 RatesFrom: TypeAlias = Literal["log", "learner", "challenger", "nothing"]
 
 
@@ -23,7 +23,7 @@ class PolicyOut(Struct, frozen=True):
     """What one policy is worth."""
 
     policy: PolicyKind
-    name: Annotated[str | None, Meta(description="Of the learner or the label; null for uniform.")]
+    name: Annotated[str | None, Meta(description="Of the learner or the label; null for others.")]
     rounds: Annotated[int, Meta(description="Rounds of the slice that tell of it.")]
     effective: Annotated[
         float, Meta(description="As many rounds that it had decided itself would tell as much.")
@@ -33,7 +33,7 @@ class PolicyOut(Struct, frozen=True):
     ips: ValueOut | None = None
     snips: ValueOut | None = None
     dr: Annotated[
-        ValueOut | None, Meta(description="Null for the deciding policy: its labels were shown.")
+        ValueOut | None, Meta(description="Null for who decided all rounds: his labels were shown.")
     ] = None
 
 

@@ -14,7 +14,10 @@ The record of a decision, in the log and while it is pending, is::
     issue time 8 (ms, big endian) | label 2 | greedy 2 | propensity 8 | folded seq 8
     | fingerprint 8 | instance, float32 little endian
 
-The issue time is put in front by Redis, the one clock.
+The issue time is put in front by Redis, the one clock. That of a round which somebody else
+decided, and of an example, is what the model is told::
+
+    label 2 | propensity 8 | instance        label 2 | instance
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ _BODY = struct.Struct(f">cQ{NONCE_BYTES}sc")
 _BITS = {b"-": None, b"0": 0, b"1": 1}
 _DECISION = struct.Struct("<HHdQ8s")
 _TIME = struct.Struct(">Q")
+_ROUND = struct.Struct("<Hd")
 _EXAMPLE = struct.Struct("<H")
 #: Bytes of a pending record before the instance: what a tombstone keeps of it.
 HEAD_BYTES = _TIME.size + _DECISION.size
@@ -47,9 +51,13 @@ class Kind(StrEnum):
     FEEDBACK = "f"
     EXPIRE = "x"
     LEARN = "l"
+    ROUND = "o"
     LABELS = "a"
     RATES = "r"
     CHALLENGER = "c"
+
+
+_WITH_FEEDBACK = (Kind.FEEDBACK, Kind.ROUND)
 
 
 class Decision(NamedTuple):
@@ -63,6 +71,14 @@ class Decision(NamedTuple):
     fingerprint: bytes
     x: Row
     issued_ms: int = 0
+
+
+class Round(NamedTuple):
+    """One choice of somebody else, who says how probable it was."""
+
+    label: int
+    propensity: float
+    x: Row
 
 
 class Example(NamedTuple):
@@ -116,7 +132,7 @@ class ChallengerChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     learner: dict[str, bool | int | float | str] | None = None
 
 
-Payload: TypeAlias = Decision | Example | LabelChange | Rates | ChallengerChange
+Payload: TypeAlias = Decision | Round | Example | LabelChange | Rates | ChallengerChange
 
 
 class Event(NamedTuple):
@@ -125,9 +141,19 @@ class Event(NamedTuple):
     kind: Kind
     time_ms: int
     nonce: bytes
-    #: 0 or 1 for feedback, None for every other kind.
+    #: 0 or 1 for feedback and rounds, None for every other kind.
     feedback: int | None
     payload: Payload
+
+
+class Telling(NamedTuple):
+    """What is to be logged as it is told: an example, or a round that somebody else decided."""
+
+    kind: Kind
+    nonce: bytes
+    #: As in the event that it becomes.
+    feedback: int | None
+    record: bytes
 
 
 class Entry(NamedTuple):
@@ -168,6 +194,11 @@ def unpack_decision(record: bytes) -> Decision:
     return Decision(label, greedy, propensity, seq, fingerprint, x, issued_ms)
 
 
+def pack_round(told: Round) -> bytes:
+    """Return the record of a round that somebody else decided."""
+    return _ROUND.pack(told.label, told.propensity) + told.x.tobytes()
+
+
 def pack_example(example: Example) -> bytes:
     """Return the record of an example."""
     return _EXAMPLE.pack(example.label) + example.x.tobytes()
@@ -193,6 +224,8 @@ def _pack_payload(event: Event) -> bytes:
     payload = event.payload
     if isinstance(payload, Decision):
         return stamped(payload.issued_ms, pack_decision(payload))
+    if isinstance(payload, Round):
+        return pack_round(payload)
     if isinstance(payload, Example):
         return pack_example(payload)
     return msgspec.json.encode(payload)
@@ -209,14 +242,17 @@ def unpack_body(body: bytes) -> Event:
         kind_byte, time_ms, nonce, bit = _BODY.unpack_from(body)
         kind = Kind(kind_byte.decode("ascii"))
         feedback = _BITS[bit]
-        if (feedback is None) is (kind is Kind.FEEDBACK):
-            raise ValueError("feedback belongs to the kind feedback, and to no other")
+        if (feedback is None) is (kind in _WITH_FEEDBACK):
+            raise ValueError("feedback belongs to the kinds feedback and round, and to no other")
         return Event(kind, time_ms, nonce, feedback, _unpack_payload(kind, body[_BODY.size :]))
     except (struct.error, ValueError, KeyError) as error:
         raise LogBroken(f"an entry of the log cannot be read: {error}") from error
 
 
 def _unpack_payload(kind: Kind, record: bytes) -> Payload:
+    if kind is Kind.ROUND:
+        label, propensity = _ROUND.unpack_from(record)
+        return Round(label, propensity, np.frombuffer(record, dtype="<f4", offset=_ROUND.size))
     if kind is Kind.LEARN:
         (label,) = _EXAMPLE.unpack_from(record)
         return Example(label, np.frombuffer(record, dtype="<f4", offset=_EXAMPLE.size))

@@ -34,6 +34,7 @@ from service.events import (
     Example,
     Kind,
     LabelChange,
+    Round,
     chain_after,
     first_chain,
     is_example,
@@ -206,6 +207,8 @@ class Fold:
                 self._update(payload, event.nonce, event.feedback)
             elif event.kind is Kind.EXPIRE and self._no_click_on_expiry:
                 self._update(payload, event.nonce, 0)
+        elif isinstance(payload, Round):
+            self._follow_round(payload, event.nonce, cast(int, event.feedback))
         elif isinstance(payload, Example):
             x = payload.x.astype(np.float64)
             self._scaling.observe(x)
@@ -231,14 +234,25 @@ class Fold:
             decision.propensity,
             feedback,
         )
-        if self.contest.challengers:
-            uniform = uniform_of(self.spec.seed, nonce)
-            self.rejected += self.contest.tell_challengers(outcome, uniform, self.seq + 1)
+        self._tell_challengers(outcome, nonce)
         self.contest.update(outcome, decision.seq)
         # What exploration shows is no matter of how good the learner is, or how clicks lie.
         greedy = decision.label == decision.greedy
         if self._drift is not None and greedy and self._drift.observe(feedback):
             self.drift_seq = self.seq + 1
+
+    def _follow_round(self, told: Round, nonce: bytes, feedback: int) -> None:
+        x = told.x.astype(np.float64)
+        self._scaling.observe(x)
+        # Whom he held for the best is not known; each learner takes its own best label instead.
+        outcome = Outcome(self._scaling.apply(x), told.label, told.label, told.propensity, feedback)
+        self._tell_challengers(outcome, nonce)
+        self.contest.follow(outcome, uniform_of(self.spec.seed, nonce), self.seq + 1)
+
+    def _tell_challengers(self, outcome: Outcome, nonce: bytes) -> None:
+        if self.contest.challengers:
+            uniform = uniform_of(self.spec.seed, nonce)
+            self.rejected += self.contest.tell_challengers(outcome, uniform, self.seq + 1)
 
     def _change_labels(self, change: LabelChange) -> None:
         for name in change.add:

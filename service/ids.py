@@ -103,6 +103,20 @@ def nonce_of_request(request_id: str) -> bytes:
     return blake2b(request_id.encode(), digest_size=NONCE_BYTES).digest()
 
 
+def nonce_of_round(request_id: str) -> bytes:
+    """Return the nonce of a round that somebody else decided, told under this request id.
+
+    It is another one than that of a decision under the same id: whoever runs a model beside his
+    own policy may call both by the name of the visit.
+
+    Examples
+    --------
+    >>> nonce_of_round("visit-1") == nonce_of_request("visit-1")
+    False
+    """
+    return blake2b(request_id.encode(), digest_size=NONCE_BYTES, person=b"round").digest()
+
+
 def uniform_of(seed: int, nonce: bytes) -> float:
     """Return the number in [0, 1) that a decision draws with: a function of seed and nonce.
 

@@ -31,6 +31,7 @@ _AFTER_CREATE = {
         *("get_model", "change_labels", "set_rates", "delete_model", "export_log", "get_state"),
         *("add_challenger", "evaluate"),
         *("predict", "predict_batch", "learn", "learn_batch"),
+        *("rounds", "rounds_batch"),
     )
 }
 

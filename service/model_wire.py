@@ -25,7 +25,7 @@ class LabelOut(BaseModel):
 
 
 class Counters(BaseModel):
-    """What happened to the model's decisions so far."""
+    """What happened to the model so far."""
 
     decisions: int
     pending: int
@@ -36,6 +36,7 @@ class Counters(BaseModel):
     duplicates: int
     conflicts: int
     learned: int
+    told: int = Field(description="Rounds that somebody else decided; none of the decisions.")
 
 
 class ModelOut(BaseModel):

@@ -11,10 +11,28 @@ from typing import NamedTuple
 from service.commit import GroupCommit
 from service.deciding import Ask, decide_each
 from service.errors import Conflict, LogBroken, NotFound, ServiceError, Unavailable
-from service.events import Decision, Entry, Example, pack_decision, pack_example, unpack_decision
+from service.events import (
+    Decision,
+    Entry,
+    Example,
+    Kind,
+    Round,
+    Telling,
+    pack_decision,
+    pack_example,
+    pack_round,
+    unpack_decision,
+)
 from service.fold import Fold
 from service.follower import LEAST_S, TURN_S, Follower
-from service.ids import NO_FINGERPRINT, DecisionId, IdSigner, NonceSource, nonce_of_request
+from service.ids import (
+    NO_FINGERPRINT,
+    DecisionId,
+    IdSigner,
+    NonceSource,
+    nonce_of_request,
+    nonce_of_round,
+)
 from service.store import Meta, Recorded, Store, Verdict
 
 #: Items of one script call out of a batch: Redis is busy with it for about 2 ms.
@@ -58,7 +76,7 @@ class Replica(Follower):
         self._coming = 0
         self._decisions = GroupCommit(self._decide, self._decisions_a_turn)
         self._feedback = GroupCommit(self._admit)
-        self._examples = GroupCommit(self._learn)
+        self._tellings = GroupCommit(self._log_told)
 
     def sign_with(self, secret: bytes) -> None:
         """Sign and verify decision ids with this secret from now on."""
@@ -187,7 +205,7 @@ class Replica(Follower):
             decision, issued_ms = earlier, earlier.issued_ms
         return Decided(self.signer.sign(DecisionId(nonce, issued_ms)), decision, issued_ms)
 
-    # -- feedback and examples ------------------------------------------------------------
+    # -- feedback, examples and rounds ----------------------------------------------------
     async def feedback(self, decision_id: str, feedback: int) -> Verdict:
         """Admit one feedback and fold it."""
         decision = self.signer.verify(decision_id)
@@ -214,16 +232,31 @@ class Replica(Follower):
 
     async def learn(self, example: Example, request_id: str | None) -> Verdict:
         """Log one example and fold it."""
-        return await self._examples.submit((self._nonce(request_id), pack_example(example)))
+        return await self._tellings.submit(self._example(example, request_id))
 
     async def learn_many(self, examples: Sequence[tuple[Example, str | None]]) -> list[Verdict]:
         """Log each example and fold them."""
-        items = [
-            (self._nonce(request_id), pack_example(example)) for example, request_id in examples
-        ]
+        return await self._tell_all([self._example(*each) for each in examples])
+
+    async def tell(self, told: Round, feedback: int, request_id: str | None) -> Verdict:
+        """Log one round that somebody else decided and fold it."""
+        return await self._tellings.submit(self._round(told, feedback, request_id))
+
+    async def tell_many(self, rounds: Sequence[tuple[Round, int, str | None]]) -> list[Verdict]:
+        """Log each round that somebody else decided and fold them."""
+        return await self._tell_all([self._round(*each) for each in rounds])
+
+    def _example(self, example: Example, request_id: str | None) -> Telling:
+        return Telling(Kind.LEARN, self._nonce(request_id), None, pack_example(example))
+
+    def _round(self, told: Round, feedback: int, request_id: str | None) -> Telling:
+        nonce = self._nonces.next() if request_id is None else nonce_of_round(request_id)
+        return Telling(Kind.ROUND, nonce, feedback, pack_round(told))
+
+    async def _tell_all(self, items: Sequence[Telling]) -> list[Verdict]:
         verdicts: list[Verdict] = []
         for start in range(0, len(items), SCRIPT_ITEMS):
-            verdicts += await self._learn(items[start : start + SCRIPT_ITEMS])
+            verdicts += await self._log_told(items[start : start + SCRIPT_ITEMS])
             await asyncio.sleep(0)
         return verdicts
 
@@ -234,7 +267,7 @@ class Replica(Follower):
         await self._read_own_writes(verdicts, entries)
         return verdicts
 
-    async def _learn(self, items: Sequence[tuple[bytes, bytes]]) -> list[Verdict]:
+    async def _log_told(self, items: Sequence[Telling]) -> list[Verdict]:
         with self._appending(len(items)) as after:
             verdicts, entries = await self._store.learn(self.address, items, after)
         await self._read_own_writes(verdicts, entries)

@@ -43,10 +43,14 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "Instance": {"x": [0.5, -1.0, 2.0], "request_id": "visit-1", "allowed": ["shoes", "hats"]},
     "FeedbackIn": {"decision_id": "the decision_id of a decision", "feedback": 1},
     "ExampleIn": {"x": [0.5, -1.0, 2.0], "label": "hats"},
+    "RoundIn": {"x": [0.5, -1.0, 2.0], "label": "hats", "propensity": 0.8, "feedback": 1},
     "NeighborsIn": {"x": [0.5, -1.0, 2.0]},
     "Instances": {"items": [{"x": [0.5, -1.0, 2.0]}, {"x": [1, 0, 0]}]},
     "Feedbacks": {"items": [{"decision_id": "the decision_id of a decision", "feedback": 0}]},
     "Examples": {"items": [{"x": [0.5, -1.0, 2.0], "label": "hats"}]},
+    "Rounds": {
+        "items": [{"x": [0.5, -1.0, 2.0], "label": "hats", "propensity": 0.8, "feedback": 1}]
+    },
 }
 _TYPES = {"float": "number", "int": "integer", "str": "string", "bool": "boolean"}
 _MADE_BY_FASTAPI = ("HTTPValidationError", "ValidationError")

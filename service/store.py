@@ -18,7 +18,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 from service import scripts
 from service.address import MODELS_KEY, PARTS, SECRET_KEY, Address, part_key
 from service.errors import LogBroken, NotFound, Unavailable
-from service.events import Entry, Kind, body_of, stamped
+from service.events import Entry, Kind, Telling, body_of, stamped
 from service.ids import SECRET_BYTES
 from service.kept import KeptRecords
 from service.line import Line
@@ -42,6 +42,7 @@ COUNTERS = (
     "duplicates",
     "conflicts",
     "learned",
+    "told",
 )
 
 
@@ -76,7 +77,7 @@ class Recorded(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of one feedback or example: its status, seq, and the first feedback."""
+    """What became of one feedback, example or round: its status, seq, and the first feedback."""
 
     status: str
     seq: int | None
@@ -274,21 +275,23 @@ class Store:
         reply = await self._run_now(scripts.ADMIT, _log_keys(address), argv)
         entries = _entries(reply[2])
         if records is not None:
-            nonces = [nonce for nonce, _, _ in items]
-            entries += _own_entries(Kind.FEEDBACK, nonces, records, reply)
+            told = [
+                Telling(Kind.FEEDBACK, nonce, bit, record)
+                for (nonce, _, bit), record in zip(items, records, strict=True)
+            ]
+            entries += _own_entries(told, reply)
         return [_verdict(raw) for raw in reply[1]], entries
 
     async def learn(
-        self, address: Address, items: Sequence[tuple[bytes, bytes]], after: int
+        self, address: Address, items: Sequence[Telling], after: int
     ) -> tuple[list[Verdict], list[Entry]]:
-        """Log (nonce, record) examples each; return verdicts and the log after `after`."""
+        """Log each example or round once; return verdicts and the log after `after`."""
         argv: list[Any] = [address.uid, address.bucket_ms, after, READ_ENTRIES, len(items)]
-        for item in items:
-            argv += item
+        for kind, nonce, feedback, record in items:
+            argv += [kind.value, nonce, "-" if feedback is None else feedback, record]
         keys = [address.part("meta"), address.part("log"), address.done]
         reply = await self._run_now(scripts.LEARN, keys, argv)
-        nonces, records = zip(*items, strict=True)
-        entries = _entries(reply[2]) + _own_entries(Kind.LEARN, nonces, records, reply)
+        entries = _entries(reply[2]) + _own_entries(items, reply)
         return [_verdict(raw) for raw in reply[1]], entries
 
     async def expire_due(self, address: Address) -> int:
@@ -380,15 +383,14 @@ def _entries(raw: Sequence[Any]) -> list[Entry]:
     return [Entry(_seq_of(entry_id), fields[3].decode(), fields[1]) for entry_id, fields in raw]
 
 
-def _own_entries(
-    kind: Kind, nonces: Sequence[bytes], records: Sequence[bytes], reply: Sequence[Any]
-) -> list[Entry]:
-    """Return what a script has appended of these records; the chain says whether it is so."""
+def _own_entries(items: Sequence[Telling], reply: Sequence[Any]) -> list[Entry]:
+    """Return what a script has appended of these items; the chain says whether it is so."""
     _, replies, _, now_ms = reply
     entries = []
-    for nonce, record, (status, seq, bit, *chain) in zip(nonces, records, replies, strict=True):
+    for (kind, nonce, feedback, record), (status, seq, _, *chain) in zip(
+        items, replies, strict=True
+    ):
         if status == b"applied":
-            feedback = int(bit) if bit else None
             body = body_of(kind, int(now_ms), nonce, feedback, record)
             entries.append(Entry(int(seq), chain[0].decode(), body))
     return entries

@@ -26,7 +26,7 @@ from learners.noise.verdict import refusals
 from service.address import Address
 from service.errors import ServiceError, Unavailable
 from service.estimates import CLAIM_LOST, LEASE_MS, Estimates
-from service.events import Decision, Entry, Rates, RatesByLabel, unpack_body
+from service.events import Decision, Entry, Rates, RatesByLabel, Round, unpack_body
 from service.ids import NonceSource
 from service.labels import parse_labels
 from service.logs import configure
@@ -154,29 +154,30 @@ async def read_block(store: Store, address: Address, spec: ModelSpec) -> Block:
     (head,) = await store.heads([address.key])
     if head is None or head[0] != address.uid:
         raise ModelGone("the model was deleted")
-    decisions: list[tuple[Decision, int]] = []
+    rounds: list[tuple[Decision | Round, int]] = []
     before = head[1] + 1
-    while len(decisions) < spec.estimate_block:
+    while len(rounds) < spec.estimate_block:
         entries = await store.read_back(address, before)
         if not entries:
             break
-        decisions += _with_feedback(entries)
+        rounds += _with_feedback(entries)
         before = entries[-1].seq
-    decisions = decisions[: spec.estimate_block][::-1]
-    if not decisions:
+    rounds = rounds[: spec.estimate_block][::-1]
+    if not rounds:
         return Block(np.empty((0, 1)), np.empty(0, np.int64), np.empty(0, np.int64))
     return Block(
-        np.array([decision.x for decision, _ in decisions], dtype=np.float64),
-        np.array([decision.label for decision, _ in decisions], dtype=np.int64),
-        np.array([feedback for _, feedback in decisions], dtype=np.int64),
+        np.array([each.x for each, _ in rounds], dtype=np.float64),
+        np.array([each.label for each, _ in rounds], dtype=np.int64),
+        np.array([feedback for _, feedback in rounds], dtype=np.int64),
     )
 
 
-def _with_feedback(entries: list[Entry]) -> list[tuple[Decision, int]]:
-    found = []
+def _with_feedback(entries: list[Entry]) -> list[tuple[Decision | Round, int]]:
+    """Return the rounds with feedback, whoever decided them."""
+    found: list[tuple[Decision | Round, int]] = []
     for entry in entries:
         event = unpack_body(entry.body)
-        if event.feedback is not None and isinstance(event.payload, Decision):
+        if event.feedback is not None and isinstance(event.payload, Decision | Round):
             found.append((event.payload, event.feedback))
     return found
 

@@ -34,6 +34,7 @@ from service.events import (
     Payload,
     Rates,
     RatesByLabel,
+    Round,
     chain_after,
     pack_body,
     unpack_body,
@@ -177,6 +178,9 @@ def _line(entry: Entry, labels: Sequence[str]) -> bytes:
         line.decided_ms = payload.issued_ms
         line.fingerprint = payload.fingerprint.hex()
         line.x = payload.x.tolist()
+    elif isinstance(payload, Round):
+        line.feedback, line.label = event.feedback, labels[payload.label]
+        line.propensity, line.x = payload.propensity, payload.x.tolist()
     elif isinstance(payload, Example):
         line.label, line.x = labels[payload.label], payload.x.tolist()
     elif isinstance(payload, LabelChange):
@@ -345,10 +349,13 @@ def _payload(kind: Kind, line: Line, labels: Sequence[str], size: int) -> Payloa
     x, label = _row(_given(line.x), size), _code(labels, _given(line.label))
     if kind is Kind.LEARN:
         return Example(label, x)
+    propensity = _given(line.propensity)
+    if kind is Kind.ROUND:
+        return Round(label, propensity, x)
     return Decision(
         label,
         _code(labels, _given(line.greedy)),
-        _given(line.propensity),
+        propensity,
         _given(line.decided_seq),
         bytes.fromhex(_given(line.fingerprint)),
         x,

@@ -90,6 +90,18 @@ class ExampleIn(Struct, forbid_unknown_fields=True):
     request_id: Annotated[RequestId | None, Meta(description="The same id is learned once.")] = None
 
 
+class RoundIn(Struct, forbid_unknown_fields=True):
+    """One round that somebody else decided, with the observed bit."""
+
+    x: X
+    label: Annotated[Label, Meta(description="The label that was shown; it may be retired.")]
+    propensity: Annotated[
+        float, Meta(gt=0.0, le=1.0, description="With which probability it was chosen.")
+    ]
+    feedback: Annotated[Bit, Meta(description="1 is a click, 0 an explicit no click.")]
+    request_id: Annotated[RequestId | None, Meta(description="The same id is learned once.")] = None
+
+
 class NeighborsIn(Struct, forbid_unknown_fields=True):
     """One instance whose neighbours are asked for."""
 
@@ -97,7 +109,7 @@ class NeighborsIn(Struct, forbid_unknown_fields=True):
 
 
 class Receipt(Struct):
-    """What became of one feedback or example."""
+    """What became of one feedback, example or round."""
 
     status: Status
     seq: int | None
@@ -123,6 +135,12 @@ class Examples(Struct, forbid_unknown_fields=True):
     """A batch of examples."""
 
     items: Annotated[list[ExampleIn], _MOST_ITEMS]
+
+
+class Rounds(Struct, forbid_unknown_fields=True):
+    """A batch of rounds that somebody else decided."""
+
+    items: Annotated[list[RoundIn], _MOST_ITEMS]
 
 
 class Decisions(Struct):
@@ -245,10 +263,12 @@ BODIES: tuple[type[Struct], ...] = (
     DecisionOut,
     FeedbackIn,
     ExampleIn,
+    RoundIn,
     Receipt,
     Instances,
     Feedbacks,
     Examples,
+    Rounds,
     Decisions,
     Receipts,
     NoiseOut,
@@ -273,7 +293,7 @@ def schemas() -> dict[str, Any]:
     _, components = msgspec.json.schema_components(
         BODIES, ref_template="#/components/schemas/{name}"
     )
-    for name in ("Instance", "ExampleIn", "NeighborsIn"):
+    for name in ("Instance", "ExampleIn", "RoundIn", "NeighborsIn"):
         components[name]["properties"]["x"]["anyOf"] = _X
     return components
 

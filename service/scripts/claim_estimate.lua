@@ -1,16 +1,17 @@
 #!lua
 -- Claim the next estimate of the noise rates if it is due and nobody is at it.
 -- KEYS: meta, estimate
--- ARGV: uid, token, lease (ms), every (feedback; 0: only when asked for), drift (the last seq at
+-- ARGV: uid, token, lease (ms), every (feedbacks, those of rounds that were decided elsewhere
+--       among them; 0: only when asked for), drift (the last seq at
 --       which clicks were seen to have changed; 0: never)
 local meta, estimate = KEYS[1], KEYS[2]
-local head = redis.call('HMGET', meta, 'uid', 'feedback', 'seq')
+local head = redis.call('HMGET', meta, 'uid', 'feedback', 'seq', 'told')
 if head[1] ~= ARGV[1] then return {'gone'} end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local was = redis.call('HMGET', estimate, 'lease', 'asked', 'at', 'done', 'at_seq')
 if was[1] and tonumber(was[1]) > now then return {'busy'} end
-local feedback = tonumber(head[2] or '0')
+local feedback = tonumber(head[2] or '0') + tonumber(head[4] or '0')
 local every = tonumber(ARGV[4])
 -- Whoever claims has folded up to the drift at least, so the claimed estimate has seen it: the
 -- other workers, which notice the same drift, find it older than that.

@@ -15,10 +15,14 @@ from service.events import (
     Decision,
     Entry,
     Example,
+    Kind,
+    Round,
+    Telling,
     chain_after,
     first_chain,
     pack_decision,
     pack_example,
+    pack_round,
 )
 from service.features import Row
 from service.fold import Fold
@@ -79,9 +83,16 @@ def record(label: int = 0, seq: int = 0, fingerprint: bytes = NO_FINGERPRINT) ->
     return pack_decision(Decision(label, 0, 0.5, seq, fingerprint, x))
 
 
-def example(label: int = 0) -> bytes:
-    """Return the record of some example."""
-    return pack_example(Example(label, np.array([0.5, -1.0], dtype="<f4")))
+def example(number: int, label: int = 0) -> Telling:
+    """Return some example as it is logged, under the nonce with this number."""
+    record = pack_example(Example(label, np.array([0.5, -1.0], dtype="<f4")))
+    return Telling(Kind.LEARN, nonce(number), None, record)
+
+
+def told_round(number: int, label: int = 0, feedback: int = 1, propensity: float = 0.5) -> Telling:
+    """Return some round of somebody else as it is logged, under the nonce with this number."""
+    record = pack_round(Round(label, propensity, np.array([0.5, -1.0], dtype="<f4")))
+    return Telling(Kind.ROUND, nonce(number), feedback, record)
 
 
 def row(number: int) -> Row:
@@ -158,7 +169,7 @@ async def counters(store: Store, address: Address) -> dict[str, int]:
 
 async def learn(store: Store, address: Address, first: int, count: int) -> None:
     """Log examples; their number is their seq."""
-    items = [(nonce(number), example()) for number in range(first, first + count)]
+    items = [example(number) for number in range(first, first + count)]
     await store.learn(address, items, 0)
 
 

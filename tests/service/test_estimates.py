@@ -77,6 +77,30 @@ async def test_enough_feedback_makes_it_due_and_a_result_starts_the_count_anew(m
     assert (again.number, again.tries) == (2, 1)
 
 
+async def test_rounds_of_others_count_as_feedback(made: Made) -> None:
+    """Protects the rhythm where somebody else decides: an estimate is made from these too."""
+    meta = made.address.part("meta")
+    await made.store.client.hset(meta, "told", "999")
+    assert await made.estimates.claim(1000) is None
+    await made.store.client.hset(meta, "feedback", "1")
+    claim = await made.estimates.claim(1000)
+    assert claim is not None
+    await made.store.client.hset(meta, "told", "1998")
+    assert await made.estimates.finish(claim.token, NONCE, RECORD, result())
+    assert await made.estimates.claim(1000) is None
+    await made.store.client.hset(meta, "told", "1999")
+    assert await made.estimates.claim(1000) is not None
+    # One that was only asked for, and is cancelled, begins the count anew as well.
+    await made.estimates.cancel()
+    await made.store.client.hset(meta, "told", "2998")
+    await made.estimates.ask()
+    await made.estimates.cancel()
+    await made.store.client.hset(meta, "told", "3997")
+    assert await made.estimates.claim(1000) is None
+    await made.store.client.hset(meta, "told", "3998")
+    assert await made.estimates.claim(1000) is not None
+
+
 async def test_a_drift_makes_it_due_once_for_all_workers(made: Made) -> None:
     """Protects from an estimate for each worker that has noticed the same change."""
     meta = made.address.part("meta")

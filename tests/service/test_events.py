@@ -15,6 +15,7 @@ from service.events import (
     LabelChange,
     Rates,
     RatesByLabel,
+    Round,
     chain_after,
     first_chain,
     pack_body,
@@ -52,6 +53,14 @@ EVENTS = (
     )
     | st.builds(
         Event,
+        st.just(Kind.ROUND),
+        TIMES,
+        NONCES,
+        st.integers(0, 1),
+        st.builds(Round, CODES, st.floats(0, 1, exclude_min=True), ROWS),
+    )
+    | st.builds(
+        Event,
         st.just(Kind.LABELS),
         TIMES,
         NONCES,
@@ -80,7 +89,7 @@ def same(one: Event, other: Event) -> bool:
 
 def _plain(event: Event) -> tuple[object, ...]:
     payload = event.payload
-    if isinstance(payload, Decision | Example):
+    if isinstance(payload, Decision | Round | Example):
         values = payload._asdict()
         return (*event[:4], type(payload), values.pop("x").tobytes(), values)
     return tuple(event)
@@ -113,6 +122,10 @@ def test_the_format_is_pinned() -> None:
         "6600000000000007d07477656c766520627974657331"
         "00000000000003e802000100000000000000d03f0900000000000000"
         "7175657374696f6e0000c03f000000c0"
+    )
+    told = Round(2, 0.25, np.array([1.5, -2], dtype="<f4"))
+    assert pack_body(Event(Kind.ROUND, 2000, b"twelve bytes", 0, told)).hex() == (
+        "6f00000000000007d07477656c7665206279746573300200000000000000d03f0000c03f000000c0"
     )
     rates = pack_body(Event(Kind.RATES, 2000, b"twelve bytes", None, Rates(0.1, 0.2)))
     assert rates[22:] == b'{"rho_0":0.1,"rho_1":0.2}'
@@ -161,3 +174,14 @@ def test_feedback_in_the_log_is_a_bit(bit: bytes) -> None:
     body[21:22] = bit
     with pytest.raises(LogBroken):
         unpack_body(bytes(body))
+
+
+def test_only_what_was_clicked_or_not_has_a_bit() -> None:
+    """Protects the fold: a round that was told without feedback is none, nor an example with it."""
+    x = np.zeros(1, dtype="<f4")
+    for kind, bit, payload in (
+        (Kind.ROUND, None, Round(0, 1.0, x)),
+        (Kind.LEARN, 1, Example(0, x)),
+    ):
+        with pytest.raises(LogBroken, match="feedback and round"):
+            unpack_body(pack_body(Event(kind, 0, bytes(12), bit, payload)))

@@ -15,6 +15,7 @@ from service.ids import (
     NonceSource,
     fingerprint_of,
     nonce_of_request,
+    nonce_of_round,
     uniform_of,
 )
 
@@ -106,6 +107,12 @@ def test_a_request_has_its_nonce_for_ever() -> None:
     """A retry finds the decision of the first try, after any restart."""
     assert nonce_of_request("request-1").hex() == "ad56bd14bed1d35079a17b28"
     assert nonce_of_request("request-1") != nonce_of_request("request-2")
+
+
+def test_a_round_told_has_another_nonce_than_a_decision() -> None:
+    """Whoever names both by the visit has neither taken for the other, after any restart."""
+    assert nonce_of_round("request-1").hex() == "0d20ec3d71ece6d7fbf3aff2"
+    assert nonce_of_round("request-1") != nonce_of_request("request-1")
 
 
 def test_the_draw_is_pinned() -> None:

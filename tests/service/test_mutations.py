@@ -63,17 +63,27 @@ INSTANCE: Json = {
     "min_seq": 0,
 }
 EXAMPLE: Json = {"x": [0.5, -1.25, 3], "label": "a", "request_id": "e"}
+ROUND: Json = {
+    "x": [0.5, -1.25, 3],
+    "label": "a",
+    "propensity": 0.5,
+    "feedback": 1,
+    "request_id": "o",
+}
 CLICK: Json = {"decision_id": "A" * 40, "feedback": 1}
 TARGETS = [
     Target("predict", _one(**INSTANCE)),
     Target("feedback", _one(**CLICK)),
     Target("learn", _one(**EXAMPLE)),
+    Target("rounds", _one(**ROUND)),
     Target("predict/batch", _one(items=[INSTANCE, {"x": [1, 2, 3]}])),
     Target("feedback/batch", _one(items=[CLICK, CLICK])),
     Target("learn/batch", _one(items=[EXAMPLE])),
+    Target("rounds/batch", _one(items=[ROUND])),
     Target("predict/batch", _lines(INSTANCE, {"x": [1, 2, 3]}), lines=True),
     Target("feedback/batch", _lines(CLICK, CLICK), lines=True),
     Target("learn/batch", _lines(EXAMPLE), lines=True),
+    Target("rounds/batch", _lines(ROUND, ROUND), lines=True),
     Target("labels", _one(add=["d"], retire=["a"])),
     Target("rates", _one(rho_0=0.1, rho_1=0.25, by_label={"b": {"rho_0": 0.5, "rho_1": 0.0}})),
 ]

@@ -107,13 +107,14 @@ def test_every_reference_leads_somewhere() -> None:
     assert used == DOCUMENT["components"]["schemas"].keys()
 
 
-@pytest.mark.parametrize("name", ["predict", "feedback", "learn"])
+@pytest.mark.parametrize("name", ["predict", "feedback", "learn", "rounds"])
 def test_the_hot_calls_schemas_are_those_that_parse(name: str) -> None:
     """The types that parse bodies, and that write answers, are the types in the document."""
     bodies = {
         "predict": (wire.Instance, wire.Instances, wire.DecisionOut, wire.Decisions),
         "feedback": (wire.FeedbackIn, wire.Feedbacks, wire.Receipt, wire.Receipts),
         "learn": (wire.ExampleIn, wire.Examples, wire.Receipt, wire.Receipts),
+        "rounds": (wire.RoundIn, wire.Rounds, wire.Receipt, wire.Receipts),
     }[name]
     taken = [_schema(OPERATIONS[n]["requestBody"]["content"]) for n in (name, f"{name}_batch")]
     given = [_schema(OPERATIONS[n]["responses"]["200"]["content"]) for n in (name, f"{name}_batch")]
@@ -166,7 +167,10 @@ def test_no_body_holds_an_address() -> None:
 def test_the_examples_are_taken() -> None:
     """What the documentation shows is what the calls accept."""
     ModelSpec.model_validate(EXAMPLES["ModelSpec"])
-    for kind in (wire.Instance, wire.FeedbackIn, wire.ExampleIn, wire.Instances, wire.Feedbacks):
+    for kind in (
+        *(wire.Instance, wire.FeedbackIn, wire.ExampleIn, wire.RoundIn),
+        *(wire.Instances, wire.Feedbacks, wire.Examples, wire.Rounds),
+    ):
         msgspec.json.decode(json.dumps(EXAMPLES[kind.__name__]), type=kind)
 
 

@@ -146,6 +146,7 @@ async def test_nothing_is_acknowledged_that_could_be_lost(
     bodies |= {
         "learn": {"x": [1], "label": "a"},
         "learn/batch": {"items": [{"x": [1], "label": "a"}]},
+        "rounds": {"x": [1], "label": "a", "propensity": 1, "feedback": 0},
     }
     async with app_client(valkey_url, durability=durability) as client:
         for name, body in bodies.items():

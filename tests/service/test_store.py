@@ -29,6 +29,7 @@ from tests.service.stores import (
     opened,
     raw_client,
     record,
+    told_round,
     whole_log,
 )
 
@@ -89,7 +90,9 @@ async def test_what_a_worker_holds_is_not_sent_back(store_url: str) -> None:
         assert entries == await whole_log(store, address)
         (answer,), nothing = await store.admit(address, items[:1], 3, records[:1])
         assert (answer.status, nothing) == ("duplicate", [])
-        _, entries = await store.learn(address, [(nonce(9), example()), (nonce(9), example())], 2)
+        told = [example(9), example(9), told_round(10), told_round(11, feedback=0), told_round(10)]
+        _, entries = await store.learn(address, told, 2)
+        assert len(entries) == 4
         assert entries == (await whole_log(store, address))[2:]
 
 
@@ -255,7 +258,7 @@ async def test_an_example_is_learned_once(store_url: str) -> None:
     """The same request teaches once; another example under its id is a conflict."""
     async with opened(store_url) as store:
         address = await make(store)
-        items = [(nonce(1), example(1)), (nonce(1), example(1)), (nonce(1), example(2))]
+        items = [example(1, 1), example(1, 1), example(1, 2)]
         verdicts, entries = await store.learn(address, items, 0)
         assert [(v.status, v.seq) for v in verdicts] == [
             ("applied", 1),
@@ -266,6 +269,37 @@ async def test_an_example_is_learned_once(store_url: str) -> None:
         verdicts, _ = await store.learn(address, items[1:], 0)
         assert [v.status for v in verdicts] == ["duplicate", "conflict"]
         assert await counters(store, address) == {"learned": 1, "duplicates": 2, "conflicts": 2}
+
+
+async def test_a_round_of_somebody_else_is_learned_once(store_url: str) -> None:
+    """Its label, its propensity and its bit are what one request told, and the receipt says so."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        others = [
+            told_round(1, label=1),
+            told_round(1, feedback=0),
+            told_round(1, propensity=0.25),
+            example(1),
+        ]
+        items = [told_round(1), told_round(1), *others, told_round(2, feedback=0)]
+        verdicts, entries = await store.learn(address, items, 0)
+        assert [tuple(verdict) for verdict in verdicts] == [
+            ("applied", 1, 1),
+            ("duplicate", 1, 1),
+            *[("conflict", 1, None)] * 4,
+            ("applied", 2, 0),
+        ]
+        events = [unpack_body(entry.body) for entry in entries]
+        assert [(event.kind, event.feedback) for event in events] == [
+            (Kind.ROUND, 1),
+            (Kind.ROUND, 0),
+        ]
+        verdicts, _ = await store.learn(address, [told_round(2, feedback=0), told_round(2)], 0)
+        assert [tuple(verdict) for verdict in verdicts] == [
+            ("duplicate", 2, 0),
+            ("conflict", 2, None),
+        ]
+        assert await counters(store, address) == {"told": 2, "duplicates": 2, "conflicts": 5}
 
 
 async def test_an_administrative_event_needs_its_guard(store_url: str) -> None:

@@ -15,10 +15,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from service.events import Entry, chain_after, first_chain, unpack_body, unpack_decision
+from service.events import Entry, Telling, chain_after, first_chain, unpack_body, unpack_decision
 from service.snapshots import Snapshot, load_snapshots, store_snapshot
 from service.store import Store, connect
-from tests.service.stores import TIMEOUT_S, example, make, nonce, raw_client, record
+from tests.service.stores import TIMEOUT_S, example, make, nonce, raw_client, record, told_round
 
 WINDOW_S = 0.1
 MOST_PENDING = 4
@@ -26,6 +26,7 @@ KEEP = 5
 #: Few, so that calls meet the same decision often.
 DECISIONS = st.integers(0, 6)
 EXAMPLES = st.integers(100, 103)
+ROUNDS = st.integers(200, 203)
 
 
 def _parts(seq: int) -> list[bytes]:
@@ -56,7 +57,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.counts = dict.fromkeys(
             ("decisions", "feedback", "clicks", "expired", "late", "duplicates", "conflicts"), 0
         )
-        self.counts["learned"] = 0
+        self.counts |= {"learned": 0, "told": 0}
         self.snapshots: list[int] = []
 
     def run(self, call: Any) -> Any:
@@ -157,18 +158,26 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(number=EXAMPLES, label=st.integers(0, 1))
     def learn(self, number: int, label: int) -> None:
         """Log an example, or one that was logged before."""
-        items = [(nonce(number), example(label))]
-        (verdict,), _ = self.run(self.store.learn(self.address, items, len(self.log)))
+        self.tell(number, label, example(number, label))
+
+    @rule(number=ROUNDS, bit=st.integers(0, 1))
+    def tell_round(self, number: int, bit: int) -> None:
+        """Log a round that somebody else decided, or one that was logged before."""
+        self.tell(number, bit, told_round(number, feedback=bit))
+
+    def tell(self, number: int, label: int, item: Telling) -> None:
+        """Log what is told, and check what becomes of it; `label` is what tells it apart."""
+        (verdict,), _ = self.run(self.store.learn(self.address, [item], len(self.log)))
         if number in self.learned:
             seq, first = self.learned[number]
             expected = "duplicate" if first == label else "conflict"
             assert (verdict.status, verdict.seq) == (expected, seq)
             self.counts[f"{expected}s"] += 1
         else:
-            self.log.append(("l", number, None))
+            self.log.append((item.kind.value, number, item.feedback))
             self.learned[number] = len(self.log), label
             assert (verdict.status, verdict.seq) == ("applied", len(self.log))
-            self.counts["learned"] += 1
+            self.counts["learned" if item.feedback is None else "told"] += 1
 
     @rule(back=st.integers(0, 3))
     def snapshot(self, back: int) -> None:

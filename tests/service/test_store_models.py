@@ -53,7 +53,7 @@ async def test_another_incarnation_is_gone(store_url: str) -> None:
         calls: list[Any] = [
             store.decide(stranger, [(nonce(1), False, record())], 0, ""),
             store.admit(stranger, [(nonce(1), 0, 1)], 0),
-            store.learn(stranger, [(nonce(1), example())], 0),
+            store.learn(stranger, [example(1)], 0),
             store.expire_due(stranger),
             store.append(stranger, "r", nonce(1), b"{}", ("rates", "", "x")),
             store.read(stranger, 0),

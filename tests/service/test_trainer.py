@@ -20,8 +20,11 @@ import pytest
 import redis
 
 from service.events import Rates, RatesByLabel
-from service.trainer import READ, record_of, result_of
+from service.spec import ModelSpec
+from service.trainer import READ, read_block, record_of, result_of
 from service.wire import Estimate, LabelRates
+from tests.service.stores import admit, decide, example, opened, told_round
+from tests.service.stores import make as make_model
 from tests.serving import Service, running_service
 from tests.torture.cluster import wait_until
 
@@ -225,6 +228,24 @@ def test_no_worker_imports_torch(running: Service) -> None:
     mapped = {Path(m.path).name for m in psutil.Process(running.pid).memory_maps()}
     assert mapped
     assert not any("torch" in name for name in mapped)
+
+
+async def test_an_estimate_is_made_from_the_newest_rounds_whoever_decided(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects from estimates that see only half of what was clicked; examples tell nothing."""
+    async with opened(store_url) as store:
+        address = await make_model(store)
+        spec = (await store.meta(address.key)).spec
+        (issued,) = await decide(store, address, 1)
+        await store.learn(address, [told_round(2, label=2), example(3)], 0)
+        await admit(store, address, 1, issued, 1)
+        await store.learn(address, [told_round(4, label=1, feedback=0)], 0)
+        block = await read_block(store, address, spec)
+        assert (block.labels.tolist(), block.feedback.tolist()) == ([2, 0, 1], [1, 1, 0])
+        assert block.xs.tolist() == [[0.5, -1.0]] * 3
+        monkeypatch.setattr(ModelSpec, "estimate_block", 2)
+        assert (await read_block(store, address, spec)).labels.tolist() == [0, 1]
 
 
 def test_a_trusted_result_becomes_an_event_with_each_labels_rates() -> None:

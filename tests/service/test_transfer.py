@@ -77,6 +77,8 @@ async def model_with_history(client: httpx.AsyncClient, **change: Any) -> str:
     await client.post(f"{path}/labels", json={"add": ["d"], "retire": ["a"]})
     await client.post(f"{path}/rates", json={"rho_0": 0.2, "rho_1": 0.05})
     await client.post(f"{path}/learn", json={"x": [1, 2, 3], "label": "b"})
+    told = {"x": [1, 2, 3], "label": "b", "propensity": 0.3, "feedback": 1}
+    await client.post(f"{path}/rounds", json=told)
     await play(client, path, 12, seed=3)
     return path
 
@@ -86,7 +88,7 @@ async def test_an_import_is_the_model_bit_for_bit(client: httpx.AsyncClient) -> 
     path = await model_with_history(client)
     lines = await exported(client, path)
     kinds = {line["kind"] for line in lines[1:]}
-    assert kinds == {"feedback", "labels", "rates", "learn"}
+    assert kinds == {"feedback", "labels", "rates", "learn", "round"}
     answer = await imported(client, lines)
     assert answer.status_code == 201, answer.text
     copy = f"/v1/models/{answer.json()['name']}"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from service.address import Address
-from service.events import first_chain
+from service.events import Kind, Telling, first_chain
 from service.fold import Fold
 from service.host import initial_fields
 from service.snapshots import Snapshot, finish_import, put_parts, store_snapshot
@@ -129,7 +129,9 @@ class Play:
         await self._admit((number, 1))
 
     async def _learn(self) -> None:
-        await self._store.learn(self._address, [(nonce(50), b"one"), (nonce(51), b"two")], 0)
+        example = Telling(Kind.LEARN, nonce(50), None, b"one")
+        told_round = Telling(Kind.ROUND, nonce(51), 1, b"two")
+        await self._store.learn(self._address, [example, told_round], 0)
 
     async def _append(self) -> None:
         guard = ("labels", self._fields["labels"], "new")

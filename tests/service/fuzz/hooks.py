@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from learners import LearnersError, create
 from service.spec import ModelSpec
-from service.wire import ExampleIn, Examples, Instance, Instances
+from service.wire import ExampleIn, Examples, Instance, Instances, RoundIn, Rounds
 from tests.service.fuzz import MODELS
 
 #: A model that takes feedback, labels and rates, and instances of any names.
@@ -67,8 +67,10 @@ def flatmap_body(context: Any, body: Any) -> Any:
         "import_model": _export,
         "predict": partial(_instance, Instance),
         "learn": partial(_instance, ExampleIn),
+        "rounds": partial(_instance, RoundIn),
         "predict_batch": partial(_instances, Instances),
         "learn_batch": partial(_instances, Examples),
+        "rounds_batch": partial(_instances, Rounds),
     }
     fitting = fittings.get(name)
     drawn = st.just(body)
