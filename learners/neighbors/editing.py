@@ -39,7 +39,7 @@ def wilson(
     xs
         Instances, float64 of shape (n, d).
     labels
-        Codes from 0, int64 of shape (n,).
+        Codes of at least 0, int64 of shape (n,).
     k
         Neighbours, at least 1; 3 by default.
     repeated
@@ -65,15 +65,7 @@ def wilson(
     >>> np.flatnonzero(~wilson(line, np.array([0, 0, 0, 1, 0, 1, 1, 1]))).tolist()
     [3, 4]
     """
-    k = check_count("k", k)
-    keys = _pairwise(xs, labels)
-    kept = np.ones(len(labels), dtype=np.bool_)
-    while True:
-        inside = np.flatnonzero(kept)
-        passed = _agreeing(keys[np.ix_(inside, inside)], labels[inside], k)
-        kept[inside[~passed]] = False
-        if passed.all() or not repeated:
-            return kept
+    return _edited(*_pairwise(xs, labels), check_count("k", k), repeated=repeated)
 
 
 def icf(xs: FloatArray, labels: IntArray, k: int = _DEFAULT_K, *, repeated: bool = False) -> Kept:
@@ -88,7 +80,7 @@ def icf(xs: FloatArray, labels: IntArray, k: int = _DEFAULT_K, *, repeated: bool
     xs
         Instances, float64 of shape (n, d).
     labels
-        Codes from 0, int64 of shape (n,).
+        Codes of at least 0, int64 of shape (n,).
     k
         Neighbours of the editing, at least 1; 3 by default.
     repeated
@@ -115,13 +107,13 @@ def icf(xs: FloatArray, labels: IntArray, k: int = _DEFAULT_K, *, repeated: bool
     >>> icf(xs, np.array([0, 0, 0, 1, 1, 1])).tolist()
     [True, True, True, True, True, True]
     """
-    kept = wilson(xs, labels, k, repeated=repeated)
-    keys = _pairwise(xs, labels)
+    keys, codes = _pairwise(xs, labels)
+    kept = _edited(keys, codes, check_count("k", k), repeated=repeated)
     while True:
         inside = np.flatnonzero(kept)
-        if len(np.unique(labels[inside])) < 2:
+        if len(np.unique(codes[inside])) < 2:
             return kept
-        reached, covered = reach_and_cover(keys[np.ix_(inside, inside)], labels[inside])
+        reached, covered = reach_and_cover(keys[np.ix_(inside, inside)], codes[inside])
         useless = reached > covered
         if not useless.any():
             return kept
@@ -149,7 +141,7 @@ def drop3(xs: FloatArray, labels: IntArray, k: int = _DEFAULT_K) -> Kept:
     xs
         Instances, float64 of shape (n, d).
     labels
-        Codes from 0, int64 of shape (n,).
+        Codes of at least 0, int64 of shape (n,).
     k
         Neighbours, at least 1; 3 by default.
 
@@ -175,9 +167,9 @@ def drop3(xs: FloatArray, labels: IntArray, k: int = _DEFAULT_K) -> Kept:
     >>> np.flatnonzero(drop3(line, labels)).tolist()
     [2, 3, 4, 7, 8, 9]
     """
-    edited = np.flatnonzero(wilson(xs, labels, k))
-    keys = _pairwise(xs, labels)[np.ix_(edited, edited)]
-    own = labels[edited]
+    keys, codes = _pairwise(xs, labels)
+    edited = np.flatnonzero(_edited(keys, codes, check_count("k", k), repeated=False))
+    keys, own = keys[np.ix_(edited, edited)], codes[edited]
     np.fill_diagonal(keys, np.inf)
     ranked = np.argsort(keys, axis=1, kind="stable")[:, :-1]
     alive = np.ones(len(edited), dtype=np.bool_)
@@ -212,7 +204,7 @@ def hmn_ei(xs: FloatArray, labels: IntArray) -> Kept:
     xs
         Instances, float64 of shape (n, d).
     labels
-        Codes from 0, int64 of shape (n,).
+        Codes of at least 0, int64 of shape (n,).
 
     Returns
     -------
@@ -234,19 +226,19 @@ def hmn_ei(xs: FloatArray, labels: IntArray) -> Kept:
     >>> hmn_ei(xs, np.array([0, 0, 0, 1, 1, 1, 1, 1])).tolist()
     [True, True, True, True, True, True, False, False]
     """
-    keys = _pairwise(xs, labels)
+    keys, codes = _pairwise(xs, labels)
     np.fill_diagonal(keys, np.inf)
-    kept = np.ones(len(labels), dtype=np.bool_)
-    best = _accuracy(keys, labels, kept)
+    kept = np.ones(len(codes), dtype=np.bool_)
+    best = _accuracy(keys, codes, kept)
     while True:
         inside = np.flatnonzero(kept)
-        hits, misses = hits_and_misses(keys[np.ix_(inside, inside)], labels[inside])
-        gone = inside[_condemned(labels[inside], hits, misses)]
+        hits, misses = hits_and_misses(keys[np.ix_(inside, inside)], codes[inside])
+        gone = inside[_condemned(codes[inside], hits, misses)]
         smaller = kept.copy()
         smaller[gone] = False
         if not len(gone) or not smaller.any():
             return kept
-        accuracy = _accuracy(keys, labels, smaller)
+        accuracy = _accuracy(keys, codes, smaller)
         if accuracy < best:
             return kept
         kept, best = smaller, accuracy
@@ -293,17 +285,29 @@ def _accuracy(keys: FloatArray, labels: IntArray, kept: Kept) -> float:
     return float(np.mean(labels[nearest] == labels))
 
 
-def _pairwise(xs: FloatArray, labels: IntArray) -> FloatArray:
-    """Return the exact squared Euclidean distances, (n, n), of checked examples."""
+def _pairwise(xs: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:
+    """Return exact squared Euclidean distances, (n, n), and labels coded without gaps, (n,)."""
     if not isinstance(xs, np.ndarray) or xs.ndim != 2 or not xs.shape[1]:
         raise InputError(expected("xs", "an array (n, d)", getattr(xs, "shape", type(xs))))
-    check_examples(xs, labels, xs.shape[1], np.iinfo(np.int32).max)
+    check_examples(xs, labels, xs.shape[1], np.iinfo(np.int64).max)
     rows = to_rows(xs)
     metric = make_metric("euclidean", xs.shape[1])
     keys = np.empty((len(rows), len(rows)))
     for line, row in zip(keys, rows, strict=True):
         line[:] = metric.keys(rows, row)
-    return keys
+    # Votes are counted by code: without this as many as the largest label says.
+    return keys, np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+
+def _edited(keys: FloatArray, labels: IntArray, k: int, *, repeated: bool) -> Kept:
+    """Return what Wilson editing keeps."""
+    kept = np.ones(len(labels), dtype=np.bool_)
+    while True:
+        inside = np.flatnonzero(kept)
+        passed = _agreeing(keys[np.ix_(inside, inside)], labels[inside], k)
+        kept[inside[~passed]] = False
+        if passed.all() or not repeated:
+            return kept
 
 
 def _agreeing(keys: FloatArray, labels: IntArray, k: int) -> Kept:

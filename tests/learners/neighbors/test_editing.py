@@ -51,7 +51,7 @@ def test_repeated_wilson_runs_to_a_fixed_point() -> None:
 
 def test_golden_icf_pass() -> None:
     """Nearest enemies, reach, cover and what one pass would delete, before any editing."""
-    keys = _pairwise(_LINE, _LABELS)
+    keys, _ = _pairwise(_LINE, _LABELS)
     enemies = np.sqrt(_nearest_enemies(keys, _LABELS))
     golden = [3.3, 2.3, 1.2, 1.2, 1.2, 1.2, 2.5, 4.0]
     assert enemies.tolist() == pytest.approx(golden, abs=1e-6)
@@ -68,7 +68,7 @@ def test_icf_leaves_no_example_that_reaches_more_than_it_is_covered() -> None:
     labels = (xs[:, 0] + 0.3 * rng.normal(size=120) > 0).astype(np.int64)
     kept = icf(xs, labels)
     assert 0 < kept.sum() < wilson(xs, labels).sum()
-    reached, covered = reach_and_cover(_pairwise(xs[kept], labels[kept]), labels[kept])
+    reached, covered = reach_and_cover(*_pairwise(xs[kept], labels[kept]))
     assert (reached <= covered).all()
 
 
@@ -81,7 +81,7 @@ def test_golden_drop3() -> None:
 
 def test_golden_hits_and_misses() -> None:
     """The in-degrees of the hit-miss network, and what rule 1 marks."""
-    keys = _pairwise(_LINE, _LABELS)
+    keys, _ = _pairwise(_LINE, _LABELS)
     hits, misses = hits_and_misses(keys, _LABELS)
     assert hits.tolist() == [1, 2, 1, 0, 0, 2, 2, 0]
     assert misses.tolist() == [0, 0, 1, 3, 3, 1, 0, 0]
@@ -119,6 +119,12 @@ def test_edge_cases(keep: Filter) -> None:
         assert kept.shape == (size,)
         if len(set(labels)) == 1:
             assert kept.any()
+
+
+@pytest.mark.parametrize("keep", FILTERS)
+def test_codes_are_names_only(keep: Filter) -> None:
+    """Labels with gaps between them cost nothing and change nothing."""
+    assert keep(_LONG, _LONG_LABELS * 10**15 + 7).tolist() == keep(_LONG, _LONG_LABELS).tolist()
 
 
 @pytest.mark.parametrize("keep", FILTERS)
