@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.base import Distribution, FloatArray
+from learners.errors import InputError, expected
 from learners.neighbors.metrics import Rows, Slots
 from learners.neighbors.search import Found, find_many
 from learners.neighbors.window import to_rows
 from learners.neighbors.window_keeper import WindowKeeper
-from learners.validation import check_instance, check_instances
+from learners.validation import check_instance, check_instances, is_integer
 
 #: Examples held where no window is given: enough for neighbours to be near in some dimensions,
 #: and a decision stays well under a millisecond.
@@ -112,9 +113,11 @@ class WindowLearner(WindowKeeper):
         Raises
         ------
         InputError
-            If `x` is not such an array.
+            If `x` is not such an array, or `most` no such number.
         """
         check_instance(x, self.n_features)
+        if most is not None and (not is_integer(most) or most < 0):
+            raise InputError(expected("most", "an integer of at least 0, or None", most))
         found = self._find_all(to_rows(x)[np.newaxis])[0]
         if not len(found.slots):
             return []
@@ -140,12 +143,20 @@ class WindowLearner(WindowKeeper):
         among
             Seqs of the examples to look at; those that left the window are no suspects. None
             for all.
+
+        Raises
+        ------
+        InputError
+            If `among` holds anything but integers.
         """
         slots = self._examples.live()
         if among is not None:
-            seqs = np.unique(np.array(among, dtype=np.int64))
+            for seq in among:
+                if not is_integer(seq):
+                    raise InputError(expected("among", "seqs, which are integers", seq))
             first, end = self._examples.first, self._examples.next
-            slots = slots[seqs[(seqs >= first) & (seqs < end)] - first]
+            places = sorted({int(seq) - first for seq in among if first <= seq < end})
+            slots = slots[np.array(places, dtype=np.intp)]
         wrong = self._greedy_without_self(slots) != self._examples.labels[slots]
         return self._examples.seqs(slots[wrong])
 

@@ -111,6 +111,23 @@ def test_neighborhoods_are_those_of_the_window(make: LearnerFactory) -> None:
     assert near.members.tolist() == [[i for _, i in line] for line in plain.neighbors(2)]
 
 
+def test_questions_about_the_window_are_checked() -> None:
+    """A negative number does not cut from the far end, and 1.7 is no example."""
+    learner = create("knn", 1, 2, k=3)
+    assert isinstance(learner, WindowLearner)
+    learner.learn_many(np.arange(5.0)[:, np.newaxis], np.array([0, 0, 1, 1, 1]))
+    assert [len(learner.neighbors(np.zeros(1), most)) for most in (None, 0, 2, 9)] == [3, 0, 2, 3]
+    bad: tuple[Any, ...] = (-1, 1.5, "1", True)
+    for most in bad:
+        with pytest.raises(InputError, match="most: expected an integer of at least 0"):
+            learner.neighbors(np.zeros(1), most)
+    bad = ([1.7], ["a"], [True], [0, None])
+    for among in bad:
+        with pytest.raises(InputError, match="among: expected seqs"):
+            learner.suspects(among)
+    assert learner.suspects([1, 2, 9, 10**30, -1, 1]).tolist() == [1]
+
+
 def test_a_state_has_the_order_of_the_ring() -> None:
     """What is learned into a full window changes one row of its state, not the place of all."""
     rng = np.random.default_rng(3)
