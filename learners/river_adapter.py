@@ -86,7 +86,8 @@ class RiverClassifier(base.Classifier):
         self.rates = rates
         self.seed = seed
         for name, given in (("features", features), ("labels", labels)):
-            if not given or len(set(given)) != len(given):
+            # By its length: an array of names, as numpy.unique gives, has no truth value.
+            if not len(given) or len(set(given)) != len(given):
                 raise ParameterError(expected(name, "at least one name, each once", given))
         self.learner = make_learner(len(features), len(labels))
         if rates is not None and not self.learner.takes_feedback:

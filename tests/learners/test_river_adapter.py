@@ -148,6 +148,16 @@ def test_missing_feature_is_named(x: dict[Hashable, Any]) -> None:
         classifier().predict_one(x)
 
 
+def test_names_may_be_an_array() -> None:
+    """As `numpy.unique` and data frames give them."""
+    names: Any = np.unique(["red", "green"])
+    model = RiverClassifier(partial(create, "perceptron"), FEATURES, names)
+    model.learn_one({"a": 1.0, "b": 0.0}, "red")
+    assert model.predict_one({"a": 1.0, "b": 0.0}) == "red"
+    with pytest.raises(ParameterError, match="labels: "):
+        RiverClassifier(partial(create, "perceptron"), FEATURES, names[:0])
+
+
 def test_bad_parameters_refused() -> None:
     """No labels, names twice, and flips for a learner that gets labels are errors."""
     make = partial(create, "perceptron")
