@@ -43,11 +43,15 @@ class Base:
             return wait_s
         if isinstance(error, ApiError):
             raise error
-        raise broken(call, error) from error
+        raise self._broken(call, error) from error
 
-
-def broken(call: Call[T], error: Exception) -> TransportError:
-    return TransportError(f"{call.method} {call.path}: {type(error).__name__}: {error}")
+    def _broken(self, call: Call[T], error: Exception) -> TransportError:
+        """Return the error that says which call, to whom, got no answer, and why."""
+        url = httpx.URL(self._base_url).copy_with(userinfo=b"")
+        why = str(error)
+        if not isinstance(error, TransportError):
+            why = f"{type(error).__name__}: {why}"
+        return TransportError(f"{call.method} {str(url).rstrip('/')}{call.path}: {why}")
 
 
 def read(call: Call[T], response: httpx.Response, tried: int) -> T:

@@ -8,12 +8,14 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from clients.errors import BY_CODE, ApiError, Detail, ProtocolError
+from clients.errors import BY_CODE, ApiError, Detail, ProtocolError, TransportError
 
 T = TypeVar("T")
 JSON = "application/json"
 _NOT_FOUND = 404
 _UNAVAILABLE = 503
+#: What a proxy answers that has no answer of the service's: it restarts, say.
+_GATEWAY = frozenset({502, _UNAVAILABLE, 504})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,9 @@ class _ErrorBody(msgspec.Struct):
 _error_body = msgspec.json.Decoder(_ErrorBody)
 
 
-def error_of(status: int, body: bytes, retry_after: str | None) -> ApiError | ProtocolError:
+def error_of(
+    status: int, body: bytes, retry_after: str | None
+) -> ApiError | TransportError | ProtocolError:
     """Return the exception that an answer of another status than 2xx stands for.
 
     Examples
@@ -72,11 +76,15 @@ def error_of(status: int, body: bytes, retry_after: str | None) -> ApiError | Pr
     >>> error_of(409, body, None)
     ConflictError('it is there')
     >>> error_of(502, b"<html>", None)
-    ProtocolError("502: expected an error body, got b'<html>'")
+    TransportError("502: expected an answer of the service, got b'<html>'")
+    >>> error_of(501, b"<html>", None)
+    ProtocolError("501: expected an error body, got b'<html>'")
     """
     try:
         error = _error_body.decode(body).error
     except msgspec.DecodeError:
+        if status in _GATEWAY:
+            return TransportError(f"{status}: expected an answer of the service, got {body[:60]!r}")
         return ProtocolError(f"{status}: expected an error body, got {body[:60]!r}")
     kind = BY_CODE.get(error.code, ApiError)
     return kind(

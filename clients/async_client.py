@@ -10,9 +10,9 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from clients import _wire
-from clients._base import TIMEOUT_S, Base, broken, id_of, ids_of, read
+from clients._base import TIMEOUT_S, Base, id_of, ids_of, read
 from clients._call import Call
-from clients.errors import ApiError
+from clients.errors import ApiError, TransportError
 from clients.evaluation_types import Evaluation
 from clients.neighbor_types import Hubs, Neighbors, WindowNoise
 from clients.noise_types import Noise, NoiseRates
@@ -207,7 +207,7 @@ class AsyncClient(Base):
                 async for piece in response.aiter_bytes():
                     yield piece
         except httpx.TransportError as error:
-            raise broken(call, error) from error
+            raise self._broken(call, error) from error
 
     async def import_log(self, model: str, log: bytes | Iterable[bytes]) -> Model:
         """Create `model` from what `export_log` gave."""
@@ -239,7 +239,7 @@ class AsyncClient(Base):
                     call.method, call.path, content=content, headers=call.headers()
                 )
                 return read(call, response, tried)
-            except (httpx.TransportError, ApiError) as error:
+            except (httpx.TransportError, TransportError, ApiError) as error:
                 await asyncio.sleep(self._wait_s(call, error, tried))
 
     async def _send_all(self, calls: list[Call[list[T]]]) -> list[T]:

@@ -13,10 +13,10 @@ from typing import Self, TypeVar
 import httpx
 
 from clients import _wire
-from clients._base import TIMEOUT_S, broken, id_of, ids_of, read
+from clients._base import TIMEOUT_S, id_of, ids_of, read
 from clients._call import Call
 from clients._model_calls import ModelCalls
-from clients.errors import ApiError
+from clients.errors import ApiError, TransportError
 from clients.neighbor_types import Hubs, Neighbors, WindowNoise
 from clients.retries import RETRIES, Retries
 from clients.types import (
@@ -212,7 +212,7 @@ class Client(ModelCalls):
                     read(call, response, 1)
                 yield from response.iter_bytes()
         except httpx.TransportError as error:
-            raise broken(call, error) from error
+            raise self._broken(call, error) from error
 
     def import_log(self, model: str, log: bytes | Iterable[bytes]) -> Model:
         """Create `model` from what `export_log` gave.
@@ -252,7 +252,7 @@ class Client(ModelCalls):
                     call.method, call.path, content=call.body, headers=call.headers()
                 )
                 return read(call, response, tried)
-            except (httpx.TransportError, ApiError) as error:
+            except (httpx.TransportError, TransportError, ApiError) as error:
                 time.sleep(self._wait_s(call, error, tried))
 
     def _send_all(self, calls: list[Call[list[T]]]) -> list[T]:

@@ -14,7 +14,8 @@ RETRIED_STATUSES = frozenset({429, 503})
 class Retries:
     """Bounded retries: exponential backoff with full jitter, or what the service asks for.
 
-    A call is tried again after a broken connection, a timeout, 429 and 503. That is safe
+    A call is tried again after a broken connection, a timeout, 429 and 503, and where a proxy in
+    between says that it got no answer (502, 503, 504). That is safe
     because every call is idempotent: the client sends the same request id again, and a
     decision id takes one feedback.
 

@@ -37,7 +37,8 @@ def main() -> None:
         recommender.sync_catalogue(WANTED.values())
         hits = serve(recommender, args.visits)
         client.delete_model(shop.name)
-    for name, part in (("first", hits[: args.visits // 5]), ("last", hits[-args.visits // 5 :])):
+    fifth = max(1, args.visits // 5)
+    for name, part in (("first", hits[:fifth]), ("last", hits[-fifth:])):
         print(f"{name} fifth: {sum(part) / len(part):.0%} were shown what they want")
 
 

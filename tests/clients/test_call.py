@@ -13,6 +13,7 @@ from clients.errors import (
     Detail,
     NotFoundError,
     ProtocolError,
+    TransportError,
     UnavailableError,
 )
 from clients.types import Check
@@ -41,7 +42,8 @@ def test_a_refusal_becomes_its_error(code: str) -> None:
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b'{"error": {"code": 7}}', b"\xff"])
 def test_a_strange_answer_is_named(body: bytes) -> None:
     """A proxy's error page is not mistaken for a refusal by the service."""
-    assert isinstance(error_of(502, body, None), ProtocolError)
+    assert isinstance(error_of(501, body, None), ProtocolError)
+    assert isinstance(error_of(502, body, None), TransportError)
     with pytest.raises(ProtocolError):
         _wire.get_model("ads").read(200, body, None, 1)
 

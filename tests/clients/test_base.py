@@ -1,0 +1,87 @@
+"""What both clients do with answers that are none of the service's."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from clients import AsyncClient, Client, ProtocolError, Retries, TransportError, UnavailableError
+
+SOON = Retries(tries=3, base_s=0.001)
+#: What nginx says while the service behind it restarts.
+PAGE = "<html><title>502 Bad Gateway</title></html>"
+
+
+class _Proxy:
+    """Answers as a proxy whose service comes back after some requests."""
+
+    def __init__(self, status: int, failures: int) -> None:
+        self._answer = httpx.Response(status, text=PAGE)
+        self._failures = failures
+        self.requests = 0
+
+    def __call__(self, _: httpx.Request) -> httpx.Response:
+        self.requests += 1
+        if self.requests <= self._failures:
+            return self._answer
+        return httpx.Response(200, json={"models": []})
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+async def test_a_service_that_restarts_behind_a_proxy_is_asked_again(status: int) -> None:
+    """As one that refuses connections is, without a proxy."""
+    for failures in (1, 2):
+        proxy = _Proxy(status, failures)
+        with Client("http://a", transport=httpx.MockTransport(proxy), retries=SOON) as client:
+            assert client.list_models() == []
+        assert proxy.requests == failures + 1
+        proxy = _Proxy(status, failures)
+        transport = httpx.MockTransport(proxy)
+        async with AsyncClient("http://a", transport=transport, retries=SOON) as other:
+            assert await other.list_models() == []
+        assert proxy.requests == failures + 1
+
+
+def test_where_no_answer_came_from_is_said_without_a_password() -> None:
+    """The address may be the wrong one; what stands in it may be a secret."""
+    proxy = _Proxy(502, failures=9)
+    transport = httpx.MockTransport(proxy)
+    with (
+        Client("http://me:secret@host:81/api/", transport=transport, retries=SOON) as client,
+        pytest.raises(TransportError) as broken,
+    ):
+        client.get_model("ads")
+    assert str(broken.value) == (
+        "GET http://host:81/api/v1/models/ads: 502: expected an answer of the service, "
+        f"got {PAGE.encode()!r}"
+    )
+    assert proxy.requests == SOON.tries
+
+
+def test_an_import_is_not_sent_again() -> None:
+    """It may have been done: a proxy that got no answer does not know."""
+    proxy = _Proxy(504, failures=1)
+    with (
+        Client("http://a", transport=httpx.MockTransport(proxy), retries=SOON) as client,
+        pytest.raises(TransportError),
+    ):
+        client.import_log("ads", b"{}")
+    assert proxy.requests == 1
+
+
+def test_other_answers_are_no_matter_of_waiting() -> None:
+    """A page that is not found stays so; the service's own 503 keeps its words."""
+    proxy = _Proxy(404, failures=9)
+    with (
+        Client("http://a", transport=httpx.MockTransport(proxy), retries=SOON) as client,
+        pytest.raises(ProtocolError),
+    ):
+        client.list_models()
+    assert proxy.requests == 1
+    said = {"error": {"code": "unavailable", "message": "Redis does not answer"}}
+    transport = httpx.MockTransport(lambda _: httpx.Response(503, json=said))
+    with (
+        Client("http://a", transport=transport, retries=SOON) as client,
+        pytest.raises(UnavailableError, match="Redis does not answer"),
+    ):
+        client.list_models()
