@@ -272,7 +272,7 @@ def test_nobody_there_is_a_transport_error() -> None:
     retries = Retries(tries=3, base_s=0.001)
     with (
         Client("http://127.0.0.1:9", retries=retries) as client,
-        pytest.raises(TransportError, match="GET http://.+/v1/models: ConnectError"),
+        pytest.raises(TransportError, match=r"GET http://.+/v1/models: ConnectError"),
     ):
         client.list_models()
 
