@@ -141,7 +141,7 @@ def posterior(likelihoods: FloatArray, priors: FloatArray) -> FloatArray:
 
 
 def logs(values: FloatArray) -> FloatArray:
-    """Return natural logarithms, one at a time: numpy's own may differ between CPUs.
+    """Return natural logarithms, by the C library: numpy's own differ between more CPUs.
 
     Examples
     --------
