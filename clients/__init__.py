@@ -53,6 +53,7 @@ from clients.types import (
     Named,
     Readiness,
     Receipt,
+    Round,
     State,
 )
 
@@ -101,6 +102,7 @@ __all__ = [
     "Recommendation",
     "Recommender",
     "Retries",
+    "Round",
     "Running",
     "State",
     "TooLargeError",

@@ -11,7 +11,7 @@ import httpx
 from clients._call import Call
 from clients.errors import ApiError, InputError, TransportError
 from clients.retries import RETRIED_STATUSES, Retries
-from clients.types import Example, Instance
+from clients.types import Example, Instance, Round
 
 T = TypeVar("T")
 #: Covers the 2 s in which the service answers 503 when its store is down.
@@ -65,5 +65,5 @@ def id_of(given: str | None) -> str:
     return secrets.token_hex(16) if given is None else given
 
 
-def ids_of(items: Sequence[Instance] | Sequence[Example]) -> list[str]:
+def ids_of(items: Sequence[Instance] | Sequence[Example] | Sequence[Round]) -> list[str]:
     return [id_of(item.request_id) for item in items]

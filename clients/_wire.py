@@ -32,6 +32,7 @@ from clients.types import (
     ModelSpec,
     Readiness,
     Receipt,
+    Round,
     State,
 )
 
@@ -182,6 +183,20 @@ def learn_batch(
     return _batches(_path(model, "learn", "batch"), items, _ReceiptItems)
 
 
+def tell_round(model: str, told: Round, request_id: str) -> Call[Receipt]:
+    """POST /v1/models/{model}/rounds."""
+    body = encode(_round(told, request_id))
+    return Call(method="POST", path=_path(model, "rounds"), body=body, parse=decoder_of(Receipt))
+
+
+def tell_rounds(
+    model: str, rounds: Sequence[Round], request_ids: Sequence[str]
+) -> list[Call[list[Receipt]]]:
+    """POST /v1/models/{model}/rounds/batch, in as many calls as it takes."""
+    items = [_round(*pair) for pair in zip(rounds, request_ids, strict=True)]
+    return _batches(_path(model, "rounds", "batch"), items, _ReceiptItems)
+
+
 def neighbors(model: str, x: Features) -> Call[Neighbors]:
     """POST /v1/models/{model}/neighbors."""
     body = encode({"x": plain(x)})
@@ -322,6 +337,17 @@ def _instance(instance: Instance, request_id: str) -> dict[str, object]:
 
 def _example(example: Example, request_id: str) -> dict[str, object]:
     return {"x": plain(example.x), "label": example.label, "request_id": request_id}
+
+
+def _round(told: Round, request_id: str) -> dict[str, object]:
+    check_finite("propensity", told.propensity)
+    return {
+        "x": plain(told.x),
+        "label": told.label,
+        "propensity": told.propensity,
+        "feedback": told.feedback,
+        "request_id": request_id,
+    }
 
 
 def _checked(item: Feedback) -> Feedback:

@@ -29,6 +29,7 @@ from clients.types import (
     ModelSpec,
     Readiness,
     Receipt,
+    Round,
     State,
 )
 
@@ -183,6 +184,24 @@ class AsyncClient(Base):
     async def learn_batch(self, model: str, examples: Sequence[Example]) -> list[Receipt]:
         """Let a learner that takes labels learn from many examples, in order."""
         return await self._send_all(_wire.learn_batch(model, examples, ids_of(examples)))
+
+    async def tell_round(
+        self,
+        model: str,
+        x: Features,
+        label: str,
+        *,
+        propensity: float,
+        feedback: int,
+        request_id: str | None = None,
+    ) -> Receipt:
+        """Let a model learn from a round that somebody else decided."""
+        told = Round(x=x, label=label, propensity=propensity, feedback=feedback)
+        return await self._send(_wire.tell_round(model, told, id_of(request_id)))
+
+    async def tell_rounds(self, model: str, rounds: Sequence[Round]) -> list[Receipt]:
+        """Let a model learn from many rounds that somebody else decided, in order."""
+        return await self._send_all(_wire.tell_rounds(model, rounds, ids_of(rounds)))
 
     async def neighbors(self, model: str, x: Features) -> Neighbors:
         """Return who votes on an instance, nearest first, and who of them looks mislabelled."""

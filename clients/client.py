@@ -28,6 +28,7 @@ from clients.types import (
     Model,
     Readiness,
     Receipt,
+    Round,
     State,
 )
 
@@ -38,8 +39,8 @@ class Client(ModelCalls):
     """Everything that the service can do, for code without asyncio. Safe to share by threads.
 
     A call (but an import or export) is tried again after a broken connection, a timeout, 429
-    and 503. That applies nothing twice: predict and learn carry a request id (made up where
-    none is given), and a decision takes one feedback.
+    and 503. That applies nothing twice: predict, learn and tell_round carry a request id (made
+    up where none is given), and a decision takes one feedback.
 
     Parameters
     ----------
@@ -159,6 +160,50 @@ class Client(ModelCalls):
     def learn_batch(self, model: str, examples: Sequence[Example]) -> list[Receipt]:
         """Let a learner that takes labels learn from many examples, in order."""
         return self._send_all(_wire.learn_batch(model, examples, ids_of(examples)))
+
+    def tell_round(
+        self,
+        model: str,
+        x: Features,
+        label: str,
+        *,
+        propensity: float,
+        feedback: int,
+        request_id: str | None = None,
+    ) -> Receipt:
+        """Let a model learn from a round that somebody else decided.
+
+        Its evaluation then says what its learners would be worth in his place, and what he is.
+
+        Parameters
+        ----------
+        model
+            Its name.
+        x, label, propensity, feedback, request_id
+            As in `Round`.
+
+        Raises
+        ------
+        ConflictError
+            Another round was told under this request id.
+        InvalidError
+            The model's learner takes no feedback, or a part is wrong; `details` says which.
+
+        Examples
+        --------
+        ::
+
+            label, propensity = my_policy(visit)
+            clicked = show(label)
+            client.tell_round("ads", visit.features, label, propensity=propensity,
+                              feedback=int(clicked), request_id=visit.id)
+        """
+        told = Round(x=x, label=label, propensity=propensity, feedback=feedback)
+        return self._send(_wire.tell_round(model, told, id_of(request_id)))
+
+    def tell_rounds(self, model: str, rounds: Sequence[Round]) -> list[Receipt]:
+        """Let a model learn from many rounds that somebody else decided, in order."""
+        return self._send_all(_wire.tell_rounds(model, rounds, ids_of(rounds)))
 
     def neighbors(self, model: str, x: Features) -> Neighbors:
         """Return who votes on an instance, nearest first, and who of them looks mislabelled.

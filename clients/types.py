@@ -146,6 +146,7 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: int
     conflicts: int
     learned: int
+    told: int
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,6 +240,32 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str | None = None
 
 
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """One round that somebody else decided: a policy of one's own, or an old log.
+
+    Parameters
+    ----------
+    x
+        The features, as in `Instance`.
+    label
+        The label that was shown; one that the model has retired is taken too.
+    propensity
+        Probability with which it was chosen, in (0, 1]. What was never shown by chance is never
+        known: a policy that always shows its best has 1 in every round.
+    feedback
+        1 is a click, 0 none.
+    request_id
+        1 to 128 characters. The same id is learned once; the client makes one up where none is
+        given.
+    """
+
+    x: Features
+    label: str
+    propensity: float
+    feedback: int
+    request_id: str | None = None
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """One recorded choice.
 
@@ -267,14 +294,14 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one feedback or example.
+    """What became of one feedback, example or round.
 
     Attributes
     ----------
     status
         `"applied"`; `"duplicate"` (it was applied before, nothing changed); `"late"` (the
         window was over, it was counted and not applied). In batches also `"conflict"`
-        (another feedback was applied before) and `"unknown"` (no such decision).
+        (something else was applied before) and `"unknown"` (no such decision).
     seq
         The event's number in the log; None where there is none.
     feedback

@@ -27,6 +27,7 @@ from clients import (
     ProtocolError,
     Receipt,
     Retries,
+    Round,
     TooLargeError,
     TransportError,
     UnauthorizedError,
@@ -110,6 +111,37 @@ def test_learning_from_labels(client: Client) -> None:
     with pytest.raises(InputError, match="takes feedback"):
         client.feedback_batch(spec.name, [Feedback(decision.decision_id, 1)])
     assert client.get_model(spec.name).counters.learned == 3
+
+
+def test_telling_rounds_of_somebody_else(client: Client) -> None:
+    """Each is learned once, under the caller's id or one made up; and judged as his."""
+    spec = fresh_spec()
+    client.create_model(spec)
+    told = client.tell_round(
+        spec.name, np.array(X), "c", propensity=0.5, feedback=1, request_id="one"
+    )
+    assert (told.status, told.seq, told.feedback) == ("applied", 1, 1)
+    again = client.tell_round(spec.name, X, "c", propensity=0.5, feedback=1, request_id="one")
+    assert (again.status, again.seq) == ("duplicate", 1)
+    with pytest.raises(ConflictError, match="another round"):
+        client.tell_round(spec.name, X, "c", propensity=0.25, feedback=1, request_id="one")
+    rounds = [Round(x=X, label="abc"[i % 3], propensity=0.5, feedback=i % 2) for i in range(1003)]
+    receipts = client.tell_rounds(spec.name, rounds)
+    assert [receipt.seq for receipt in receipts] == list(range(2, 1005))
+    assert [receipt.feedback for receipt in receipts] == [each.feedback for each in rounds]
+    counters = client.get_model(spec.name).counters
+    assert (counters.told, counters.decisions, counters.feedback) == (1004, 0, 0)
+    policies = {each.policy: each for each in client.evaluate(spec.name).policies}
+    assert policies["elsewhere"].rounds == policies["deciding"].rounds == 1004
+    assert policies["deciding"].dr is not None
+    with pytest.raises(InvalidError, match="propensity"):
+        client.tell_round(spec.name, X, "c", propensity=0.0, feedback=1)
+    with pytest.raises(InputError, match="propensity"):
+        client.tell_round(spec.name, X, "c", propensity=float("nan"), feedback=1)
+    labels = fresh_spec(learner={"kind": "perceptron"})
+    client.create_model(labels)
+    with pytest.raises(InvalidError, match="takes feedback"):
+        client.tell_rounds(labels.name, rounds[:1])
 
 
 def test_what_neighbours_tell(client: Client) -> None:
@@ -315,6 +347,18 @@ async def test_the_async_client_in_process(run_app: RunApp) -> None:
         with pytest.raises(NotFoundError):
             await client.get_model(spec.name)
         await _learn(client, fresh_spec(learner={"kind": "perceptron"}))
+        await _tell(client, fresh_spec())
+
+
+async def _tell(client: AsyncClient, spec: ModelSpec) -> None:
+    await client.create_model(spec)
+    for status in ("applied", "duplicate"):
+        told = await client.tell_round(
+            spec.name, X, "c", propensity=0.5, feedback=0, request_id="one"
+        )
+        assert (told.status, told.seq, told.feedback) == (status, 1, 0)
+    rounds = [Round(x=X, label="a", propensity=1.0, feedback=1)] * 2
+    assert [each.seq for each in await client.tell_rounds(spec.name, rounds)] == [2, 3]
 
 
 async def _learn(client: AsyncClient, spec: ModelSpec) -> None:

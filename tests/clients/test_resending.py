@@ -15,6 +15,7 @@ from clients import (
     Feedback,
     Instance,
     Retries,
+    Round,
     TransportError,
 )
 from tests.clients.conftest import RunApp, fresh_spec
@@ -96,10 +97,13 @@ def test_ids_that_the_client_makes_are_sent_again(service: Service, client: Clie
         receipts = unlucky.feedback_batch(bandit.name, items)
         assert [receipt.status for receipt in receipts] == ["duplicate"] * 5
         assert [receipt.seq for receipt in receipts] == [1, 2, 3, 4, 5]
+        assert unlucky.tell_round(bandit.name, X, "c", propensity=0.5, feedback=1).seq == 6
+        some = [Round(x=X, label="a", propensity=0.5, feedback=0)] * 3
+        assert [each.status for each in unlucky.tell_rounds(bandit.name, some)] == ["duplicate"] * 3
         assert unlucky.learn(perceptron.name, X, "c").status == "duplicate"
         unlucky.learn_batch(perceptron.name, [Example(x=X, label="a")] * 4)
     counters = client.get_model(bandit.name).counters
-    assert (counters.decisions, counters.feedback) == (6, 5)
+    assert (counters.decisions, counters.feedback, counters.told) == (6, 5, 4)
     assert client.get_model(perceptron.name).counters.learned == 5
 
 

@@ -17,6 +17,7 @@ PROMISES = {
     "async_batches": r"^\d+ clicks on 2000 decisions$",
     "challenger": r"^corrected decides now$",
     "quickstart": r"^the click is event 1 of the model's log: applied$",
+    "shadow": r"^the model shows shoes now$",
     "recommender": r"^last fifth: (?P<percent>\d+)% were shown what they want$",
 }
 

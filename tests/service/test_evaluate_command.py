@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from clients import Client, Evaluation, Feedback, Instance
+from clients import Client, Evaluation, Feedback, Instance, Round
 from clients.evaluation_report import slice_summary, values_table
 from service.cli import main
 from tests.clients.conftest import fresh_spec
@@ -48,6 +48,23 @@ def test_what_policies_are_worth_is_shown(
     assert msgspec.json.decode(capsys.readouterr().out, type=Evaluation) == known
     assert main([*command, "--rounds", "50", "--json"]) == 0
     assert msgspec.json.decode(capsys.readouterr().out, type=Evaluation).rounds == 50
+
+
+def test_the_policy_of_somebody_else_is_shown(
+    service: Service, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever told a model of his own rounds finds himself in the table."""
+    monkeypatch.setenv("COLUMNS", "200")
+    with Client(service.url) as client:
+        name = make(client, rounds=0)
+        client.tell_rounds(name, [Round(x=[1, 1, 1], label="a", propensity=0.5, feedback=1)] * 200)
+        known = client.evaluate(name)
+    assert main(["evaluate", name, "--url", service.url]) == 0
+    said = capsys.readouterr().out
+    (other,) = (policy.ips for policy in known.policies if policy.policy == "elsewhere")
+    assert other is not None
+    row = next(line for line in said.splitlines() if "decided elsewhere" in line)
+    assert f"{100 * other.value:.1f} ({100 * other.low:.1f} to {100 * other.high:.1f})" in row
 
 
 def test_a_model_without_rounds_has_nothing_to_show(
