@@ -55,8 +55,8 @@ class AutoRkNN(WindowLearner):
     example is predicted by all pairs of a small grid before it is learned, and their hits are
     kept with exponential forgetting. Hits on *told* labels favour plain kNN under asymmetric
     noise, but less than the differences between the pairs matter; the best three of the twelve
-    pairs vote. A `learn` costs about three times that of `RkNN` with k' = 50. As there, all that
-    tie with a pair's k-th neighbour vote.
+    pairs vote. As in `RkNN`, all that tie with a pair's k-th neighbour vote. With two labels a
+    `learn` costs up to twice that of `RkNN` with k' = 50, with more three to four times.
 
     Update, for the hits h of a pair and told label y::
 

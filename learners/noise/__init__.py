@@ -8,8 +8,14 @@ corruption
     `flip_bit`, `flip_bits`, `flip_bits_by_label` for feedback and binary labels; `flip_uniform`,
     `flip_by_matrix`, `flip_by_hubness`, `flip_by_tfidf` (with `tfidf_weights`) for labels.
 
-The network that estimates rates is not imported here, because it needs torch: a process that
-answers requests must stay without it.
+Not imported from here, because they need torch or scipy, and a process that answers requests must
+stay without the first
+
+`learners.noise.nrest`
+    `NREst`, which estimates rates from a block of rounds with a network; its `NoiseEstimate`,
+    `Reading` and `Doubt` are in `learners.noise.estimate` and `verdict`.
+`learners.noise.mixture`, `block_fit`, `held_out`, `reading`
+    What it is made of: rates fitted to predictions, and the paper's two rules to read them off.
 """
 
 from learners.noise.corruption import (
