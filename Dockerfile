@@ -1,14 +1,19 @@
-# The service alone: no torch, no test tools, no root.
+# The service alone: no test tools, no root; and no torch, which estimates of noise rates need:
+#   docker build --build-arg 'EXTRAS=[noise]' .
 FROM python:3.12-slim AS build
+ARG EXTRAS=
 WORKDIR /src
 COPY pyproject.toml README.md ./
 COPY learners learners
 COPY service service
 COPY clients clients
-RUN python -m venv /opt/misclick && /opt/misclick/bin/pip install --no-cache-dir .
+RUN python -m venv /opt/misclick && /opt/misclick/bin/pip install --no-cache-dir ".$EXTRAS"
 
 FROM python:3.12-slim
-RUN useradd --create-home --uid 10001 misclick
+# A volume on the folder of the embedded Valkey gets its owner from here; without one the data goes
+# with the container.
+RUN useradd --create-home --uid 10001 misclick \
+  && install --directory --owner misclick --group misclick /home/misclick/data
 COPY --from=build /opt/misclick /opt/misclick
 USER misclick
 WORKDIR /home/misclick

@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from service.cli import COMMANDS
+from service.main import DRAIN_S
 from service.settings import ENV_PREFIX, Settings
 
 ROOT = Path(__file__).parents[1]
@@ -55,6 +56,30 @@ def test_the_image_copies_what_is_there_and_runs_a_command_that_exists() -> None
     assert command is not None
     assert command[1] in COMMANDS
     assert re.search(r"^USER misclick$", DOCKERFILE, re.MULTILINE)
+
+
+def test_a_container_has_the_time_that_a_stop_takes() -> None:
+    """Protects requests under way, and the last snapshot, from the engine's kill after 10 s."""
+    grace = COMPOSE["services"]["misclick"]["stop_grace_period"]
+    assert int(grace.removesuffix("s")) > DRAIN_S + 5
+
+
+def test_the_image_has_a_data_folder_that_its_user_can_write() -> None:
+    """Protects from a volume that belongs to root: the embedded store would not start on it."""
+    folder = f"/home/misclick/{Settings.model_fields['data_dir'].default}"
+    assert f"install --directory --owner misclick --group misclick {folder}\n" in DOCKERFILE
+    assert re.search(r"^WORKDIR /home/misclick$", DOCKERFILE, re.MULTILINE)
+
+
+def test_the_image_can_have_what_estimates_need() -> None:
+    """Protects from an extra that the package does not have."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    asked = re.search(r"--build-arg 'EXTRAS=\[(\w+)\]", DOCKERFILE)
+    assert asked is not None
+    assert "torch" in extras[asked[1]][0]
+    assert 'install --no-cache-dir ".$EXTRAS"\n' in DOCKERFILE
 
 
 def test_the_package_carries_its_scripts_and_types() -> None:
