@@ -26,9 +26,9 @@ from learners.neighbors.hubness import HubnessReport, hubness_report
 from learners.neighbors.hubness_learner import HwKNN
 from learners.neighbors.knn import KNN
 from learners.neighbors.laplacian import LaplaceFilter
+from learners.neighbors.neighborhood_noise import WindowNoise
 from learners.neighbors.neighborhoods import Neighborhoods
 from learners.neighbors.nhbnn import NHBNN
-from learners.neighbors.noise_estimate import WindowNoise
 from learners.neighbors.rknn import PlugIn, RkNN
 from learners.neighbors.weighted import AKNN, NWKNN
 from learners.neighbors.window import Window

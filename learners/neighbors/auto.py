@@ -13,7 +13,7 @@ from learners.errors import StateError, expected
 from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.metrics import Rows
-from learners.neighbors.noise_estimate import NoiseEstimate, WindowNoise
+from learners.neighbors.neighborhood_noise import NeighborhoodNoise, WindowNoise
 from learners.neighbors.options import check_quantile
 from learners.neighbors.search import Found, find
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
@@ -118,7 +118,7 @@ class AutoRkNN(WindowLearner):
         self.memory = check_number("memory", memory, 0, 1)
         graph = NeighborGraph(self._examples, KS_NOISE[-1])
         around = [NeighborhoodLabels(graph, self.n_labels, k) for k in KS_NOISE]
-        self._noises = [NoiseEstimate(self._examples, each, self.quantile) for each in around]
+        self._noises = [NeighborhoodNoise(self._examples, each, self.quantile) for each in around]
         self._follow(graph, *around)
         self._hits: FloatArray = np.zeros((len(KS), len(KS_NOISE)))
         self._weight = 0.0

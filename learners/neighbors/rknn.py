@@ -12,7 +12,7 @@ from learners.errors import ParameterError, UnsupportedError, expected
 from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.knn import DEFAULT_K
-from learners.neighbors.noise_estimate import NoiseEstimate, WindowNoise
+from learners.neighbors.neighborhood_noise import NeighborhoodNoise, WindowNoise
 from learners.neighbors.options import check_quantile
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
@@ -122,7 +122,7 @@ class RkNN(WindowLearner):
             raise ParameterError(expected("n_labels", "2 where rates are given", n_labels))
         graph = NeighborGraph(self._examples, max(1, self.k_noise))
         around = NeighborhoodLabels(graph, self.n_labels, self.k_noise)
-        self._noise = NoiseEstimate(self._examples, around, self.quantile)
+        self._noise = NeighborhoodNoise(self._examples, around, self.quantile)
         if self.rates == "estimated":
             self._follow(graph, around)
 

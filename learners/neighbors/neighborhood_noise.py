@@ -34,7 +34,7 @@ class WindowNoise(NamedTuple):
     transition: FloatArray
 
 
-class NoiseEstimate:
+class NeighborhoodNoise:
     """Noise rates for two labels, a transition matrix for more; exact at each moment.
 
     Parameters
