@@ -97,6 +97,8 @@ class RkNN(WindowLearner):
     kind: ClassVar[str] = "rknn"
     _ties_vote: ClassVar[bool] = True
     _upper_wins: ClassVar[bool] = True
+    #: There only where the rates are estimated: known ones need no graph.
+    _noise: NeighborhoodNoise
 
     def __init__(
         self,
@@ -120,10 +122,10 @@ class RkNN(WindowLearner):
         self.rho_0, self.rho_1 = given.rho_0, given.rho_1
         if self.rates == "given" and self.n_labels != 2:
             raise ParameterError(expected("n_labels", "2 where rates are given", n_labels))
-        graph = NeighborGraph(self._examples, max(1, self.k_noise))
-        around = NeighborhoodLabels(graph, self.n_labels, self.k_noise)
-        self._noise = NeighborhoodNoise(self._examples, around, self.quantile)
         if self.rates == "estimated":
+            graph = NeighborGraph(self._examples, max(1, self.k_noise))
+            around = NeighborhoodLabels(graph, self.n_labels, self.k_noise)
+            self._noise = NeighborhoodNoise(self._examples, around, self.quantile)
             self._follow(graph, around)
 
     # -- what is estimated ----------------------------------------------------------------

@@ -239,6 +239,15 @@ def test_the_plug_in_rule_has_one_k() -> None:
         assert learner.k_noise == k - 1
 
 
+def test_given_rates_need_no_graph() -> None:
+    """A window whose lists would be too many is no matter where none are kept."""
+    with pytest.raises(ParameterError, match="k: expected lists"):
+        RkNN(1, 2, window=50_000, k_noise=1_000)
+    learner = RkNN(1, 2, window=50_000, k_noise=1_000, rates="given", rho_0=0.1)
+    assert not learner.keeps_graph
+    assert learner.window_noise() == []
+
+
 def test_given_rates_are_for_two_labels() -> None:
     """Two rates say nothing about three labels."""
     with pytest.raises(ParameterError, match="n_labels: expected 2"):
