@@ -14,6 +14,7 @@ from learners import NoiseRates, Outcome
 from learners import create as create_learner
 from learners.evaluation import AssumedRates, Evaluation, Rounds, weights_of
 from service.events import Round
+from service.ids import nonce_of_round, uniform_of
 from tests.service.apps import NDJSON, Json, app_client, create
 from tests.service.stores import fold_again, make, opened, play, replica_of, row
 from tests.service.test_evaluation import evaluated, near, policy
@@ -245,9 +246,9 @@ async def test_the_deciding_learner_is_judged_as_one_that_did_not_decide(
     client: httpx.AsyncClient,
 ) -> None:
     """By the weights of what it would have done, as its challengers; and the outside policy too."""
-    path = await create(client, learner=LEARNER, challengers=[BPA])
+    path = await create(client, learner=LEARNER, challengers=[BPA], seed=3)
     told, rights = simulated(1500)
-    await tell(client, path, told)
+    await tell(client, path, [each | {"request_id": f"r{i}"} for i, each in enumerate(told)])
     found = await evaluated(client, path)
     kinds = [(p["policy"], p["name"]) for p in found["policies"]]
     assert kinds[:4] == [
@@ -266,8 +267,11 @@ async def test_the_deciding_learner_is_judged_as_one_that_did_not_decide(
         assert snips is not None
         assert (got["rounds"], got["ips"]) == (1500, near(expected.ips(weights)))
         assert got["snips"] == near(snips)
-        robust = expected.doubly_robust(weights, (probabilities * expected.predicted).sum(1))
-        assert got["dr"]["value"] == pytest.approx(robust.value, abs=robust.error / 2)
+        # The label that it would have drawn stands for all its probabilities.
+        uniforms = [uniform_of(3, nonce_of_round(f"r{i}")) for i in range(1500)]
+        shown = (probabilities.cumsum(1) > np.array(uniforms)[:, np.newaxis]).argmax(1)
+        robust = expected.doubly_robust(weights, expected.predicted[np.arange(1500), shown])
+        assert got["dr"] == near(robust)
     truth = float(own[np.arange(1500), ["abc".index(right) for right in rights]].mean())
     assert policy(found, "deciding")["dr"]["low"] < truth < policy(found, "deciding")["dr"]["high"]
     other = policy(found, "elsewhere")
