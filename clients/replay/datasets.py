@@ -96,11 +96,18 @@ def load(source: str, *, label_column: str | None = None) -> Dataset:
     if not path.is_file():
         bundled = ", ".join(BUNDLED)
         raise InputError(f"data: expected one of {bundled}, or a file, got {source!r}")
-    if path.suffix == ".npz":
+    kind = path.suffix.lower()
+    if kind == ".npz":
+        if label_column is not None:
+            raise InputError(f"label_column: expected none for an .npz file, got {label_column!r}")
         return _npz(path)
-    if path.suffix == ".csv":
-        with path.open(encoding="utf-8", newline="") as file:
-            return _csv(path.stem, file, label_column)
+    if kind == ".csv":
+        try:
+            # What Excel calls UTF-8 begins with a mark, which is no part of a column's name.
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                return _csv(path.stem, file, label_column)
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise InputError(f"{path.name}: expected a CSV file in UTF-8: {error}") from error
     raise InputError(f"data: expected a .npz or .csv file, got {source!r}")
 
 
@@ -130,6 +137,8 @@ BUNDLED: dict[str, Callable[[], Dataset]] = {"segments": _segments, "digits": _d
 
 
 def _npz(path: Path) -> Dataset:
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path.name}: expected an archive that numpy.savez wrote")
     try:
         with np.load(path, allow_pickle=False) as arrays:
             missing = {"X", "y"} - set(arrays.files)
@@ -140,7 +149,8 @@ def _npz(path: Path) -> Dataset:
     except (ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path.name}: expected plain arrays: {error}") from error
+        what = "arrays of numbers, or of text in y, and none of objects"
+        raise InputError(f"{path.name}: expected {what}: {error}") from error
     if names is None:
         return _named(path.stem, x, y)
     if y.dtype.kind not in "iu":
@@ -153,15 +163,24 @@ def _csv(name: str, lines: Iterable[str], label_column: str | None) -> Dataset:
     header = next(rows, [])
     if not header:
         raise InputError(f"{name}: expected a header, got an empty file")
+    if len(header) == 1:
+        raise InputError(f"{name}: expected columns with commas in between, got {header[0]!r}")
+    if all(map(_is_number, header)):
+        raise InputError(f"{name}: expected a header with the columns' names, got {header}")
     column = header[-1] if label_column is None else label_column
     if column not in header:
         raise InputError(f"{name}: expected a column {column!r}, got {header}")
     at = header.index(column)
     x: list[list[float]] = []
     y: list[str] = []
-    for number, row in enumerate(rows, start=2):
+    for row in rows:
+        number = rows.line_num
+        if not row:
+            continue
         if len(row) != len(header):
             raise InputError(f"line {number}: expected {len(header)} fields, got {len(row)}")
+        if not row[at]:
+            raise InputError(f"line {number}, {column}: expected a label, got nothing")
         y.append(row[at])
         x.append(_numbers(number, header, row, at))
     return _named(name, np.array(x), np.array(y))
@@ -179,8 +198,20 @@ def _numbers(line: int, header: Sequence[str], row: Sequence[str], skip: int) ->
     return values
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _named(name: str, x: NDArray[Any], y: NDArray[Any]) -> Dataset:
     """Build a data set whose labels are the distinct values of `y`, ascending."""
+    if y.dtype.kind == "S":
+        y = y.astype(np.str_)
+    if y.dtype.kind == "f" and np.isnan(y).any():
+        raise InputError(f"y[{int(np.isnan(y).argmax())}]: expected a label, got nan")
     values, codes = np.unique(y, return_inverse=True)
     return Dataset(name, _float32(x), codes.astype(np.intp), tuple(map(str, values)))
 

@@ -63,6 +63,11 @@ def test_csv_takes_the_last_column_or_the_named_one(tmp_path: Path) -> None:
     [
         ("", "header"),
         ("a,b\n", "rows"),
+        ("a;b\n1;x\n", "bad: expected columns with commas in between, got 'a;b'"),
+        ("1,2\n3,4\n", r"bad: expected a header with the columns' names, got \['1', '2'\]"),
+        ("a,b\n1,x\n2,\n", "line 3, b: expected a label, got nothing"),
+        ("a,b\n1,\udce9\n", r"bad\.csv: expected a CSV file in UTF-8"),
+        ('a,b\n1,"' + "x" * 200_000 + '"\n', r"bad\.csv: expected a CSV file in UTF-8: field"),
         ("a,b\n1,x,2\n", "line 2: expected 2 fields, got 3"),
         ("a,b\nnan,x\n", r"X\[0, 0\]: expected a finite number, got nan"),
         ("a,b\n1e39,x\n", r"X\[0, 0\]: expected a finite number, got inf"),
@@ -71,9 +76,35 @@ def test_csv_takes_the_last_column_or_the_named_one(tmp_path: Path) -> None:
 def test_a_bad_csv_is_named(tmp_path: Path, text: str, complaint: str) -> None:
     """The user learns which line is wrong and how."""
     path = tmp_path / "bad.csv"
-    path.write_text(text)
+    path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(InputError, match=complaint):
         load(str(path))
+
+
+def test_a_csv_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    """With a mark at its beginning, the ends of lines of Windows, and lines that are empty."""
+    path = tmp_path / "SHEET.CSV"
+    path.write_bytes("kind,size\r\ncat,1\r\n\r\ndog,2\r\n\r\n".encode("utf-8-sig"))
+    data = load(str(path), label_column="kind")
+    assert (data.labels, data.x.tolist()) == (("cat", "dog"), [[1], [2]])
+    path.write_text('a,b\n1,"x\ny"\n2\n')
+    with pytest.raises(InputError, match="line 4: expected 2 fields, got 1"):
+        load(str(path))
+
+
+def test_labels_of_an_archive_are_text_or_numbers(tmp_path: Path) -> None:
+    """A missing one is no class of its own, and bytes have no b and quotes around them."""
+    path = str(tmp_path / "y.npz")
+    np.savez(path, X=np.eye(2), y=np.array([b"cat", b"dog"]))
+    assert load(path).labels == ("cat", "dog")
+    np.savez(path, X=np.eye(2), y=np.array([1.0, np.nan]))
+    with pytest.raises(InputError, match=r"y\[1\]: expected a label, got nan"):
+        load(path)
+    np.savez(path, X=np.eye(2), y=np.array(["a", "b"], dtype=object))
+    with pytest.raises(InputError, match=r"y\.npz: expected .* none of objects"):
+        load(path)
+    with pytest.raises(InputError, match="label_column: expected none for an"):
+        load(path, label_column="y")
 
 
 def test_a_missing_or_strange_file_is_named(tmp_path: Path) -> None:
@@ -87,7 +118,7 @@ def test_a_missing_or_strange_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="arrays X and y"):
         load(str(tmp_path / "x.npz"))
     (tmp_path / "y.npz").write_bytes(b"no archive")
-    with pytest.raises(InputError, match=r"y\.npz"):
+    with pytest.raises(InputError, match=r"y\.npz: expected an archive"):
         load(str(tmp_path / "y.npz"))
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,x\n")
