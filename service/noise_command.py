@@ -62,7 +62,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--wait-s",
-        type=_seconds,
+        type=seconds,
         default=WAIT_S,
         metavar="SECONDS",
         help="longest wait for an estimate (default: %(default)g)",
@@ -76,7 +76,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     """Read how long to wait; argparse tells what is wrong with another text."""
     seconds = float(text)
     if not (math.isfinite(seconds) and seconds > 0):

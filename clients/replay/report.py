@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.markup import escape
 from rich.table import Table
 
 from clients.replay.run import Track
@@ -45,14 +46,15 @@ def table(tracks: Mapping[str, Track], *, window: int, title: str | None = None)
     1
     """
     result = Table(title=title, title_justify="left")
-    result.add_column("learner")
+    # Options tell learners of one kind apart: a name that is cut off names nobody.
+    result.add_column("learner", overflow="fold")
     result.add_column("error so far", justify="right")
     result.add_column(f"last {window:,} rounds", justify="right")
     result.add_column("greedy error", justify="right")
     result.add_column("clicks", justify="right")
     for name, track in tracks.items():
         errors = (track.error(), track.window_error(window), track.greedy_error())
-        result.add_row(name, *map(percent, errors), f"{track.clicks:,}")
+        result.add_row(escape(name), *map(percent, errors), f"{track.clicks:,}")
     return result
 
 

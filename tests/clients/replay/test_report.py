@@ -36,6 +36,16 @@ def test_the_table_shows_each_learner() -> None:
     assert next(line for line in text.splitlines() if "none" in line).count("- ") == 3
 
 
+def test_learners_are_named_in_full() -> None:
+    """In a terminal of 80 columns, too, where a name of a kind and its options has no room."""
+    names = [f"rcnbf:gamma=.05,rho_0=.15,rho_1=.{number}[b]" for number in (1, 2)]
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(table({name: track(1000, 4) for name in names}, window=1000))
+    cells = [line.split("│")[1].strip() for line in capture.get().splitlines() if "│" in line]
+    assert "".join(cells) == "".join(names)
+
+
 def test_json_is_complete_and_plain() -> None:
     """A result can be repeated from its JSON: data, seed, noise, options and curves are there."""
     stream = ClickStream(DATA, horizon=1000, seed=9, noise=Noise(rho_0=(0.1, 0.2), drop=0.5))
