@@ -32,7 +32,7 @@ from service.events import (
     unpack_decision,
 )
 from service.fold import Fold
-from service.ids import nonce_of_request, uniform_of
+from service.ids import nonce_of_request, nonce_of_round, uniform_of
 from service.spec import ModelSpec
 from service.wire import Estimate
 from tests.torture.cluster import NO_TLS, Worker
@@ -198,10 +198,15 @@ def _check_acks(stored: Stored, acks: Sequence[Ack], findings: Findings) -> None
         if len(events) > 1:
             findings.note("doubled", f"{stored.name}: {nonce.hex()} at {[s for s, _ in events]}")
     for ack in acks:
-        nonce = nonce_of_request(ack.about) if ack.sent is None else nonce_of(ack.about)
-        events = logged[nonce]
+        events = logged[_nonce_of(ack)]
         if not events or not _says(ack, *events[0]):
             findings.note("lost", f"{stored.name}: {ack} against {[s for s, _ in events]}")
+
+
+def _nonce_of(ack: Ack) -> bytes:
+    if ack.told:
+        return nonce_of_round(ack.about)
+    return nonce_of_request(ack.about) if ack.sent is None else nonce_of(ack.about)
 
 
 def _says(ack: Ack, seq: int, event: Event) -> bool:
@@ -209,6 +214,9 @@ def _says(ack: Ack, seq: int, event: Event) -> bool:
         return event.kind is Kind.EXPIRE
     if ack.sent is None:
         return event.kind is Kind.LEARN and seq == ack.seq
+    if ack.told:
+        bits = (event.feedback, ack.first, event.kind, seq)
+        return bits == (ack.sent, ack.sent, Kind.ROUND, ack.seq)
     bit = ack.first if ack.status == "conflict" else ack.sent
     return (
         event.kind is Kind.FEEDBACK
@@ -232,12 +240,13 @@ def _check_ends(stored: Stored, decisions: Sequence[Decided], findings: Findings
 def _check_balance(stored: Stored, findings: Findings) -> None:
     """Check decisions = feedback + expired + pending, and every counter against the log."""
     kinds = Counter(event.kind for event in stored.events)
-    clicks = sum(event.feedback or 0 for event in stored.events)
+    clicks = sum(event.feedback or 0 for event in stored.events if event.kind is Kind.FEEDBACK)
     expected = {
         "feedback": kinds[Kind.FEEDBACK],
         "clicks": clicks,
         "expired": kinds[Kind.EXPIRE],
         "learned": kinds[Kind.LEARN],
+        "told": kinds[Kind.ROUND],
         "decisions": kinds[Kind.FEEDBACK] + kinds[Kind.EXPIRE] + len(stored.pending),
     }
     counters = {name: int(stored.meta.get(name, 0)) for name in expected}

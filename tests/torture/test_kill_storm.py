@@ -106,6 +106,11 @@ def invent_ack(client: Any, rounds: Rounds) -> None:  # noqa: ARG001 - as the ot
     rounds.record.acks.append(Ack(rounds.name, decision_id, "applied", 6, 1, 1))
 
 
+def invent_round(client: Any, rounds: Rounds) -> None:  # noqa: ARG001 - as the others
+    """Claim that a round of somebody else was acknowledged."""
+    rounds.record.acks.append(Ack(rounds.name, "visit-1", "applied", 6, 1, 1, told=True))
+
+
 def other_value(client: Any, rounds: Rounds) -> None:  # noqa: ARG001 - as the others
     """Claim that the other value was acknowledged."""
     rounds.record.acks[0] = rounds.record.acks[0]._replace(sent=0, first=0)
@@ -167,6 +172,7 @@ def log_no_rates(client: Any, rounds: Rounds) -> None:
     ("harm", "found"),
     [
         (invent_ack, {"lost"}),
+        (invent_round, {"lost"}),
         (other_value, {"lost"}),
         (lose_decision, {"lost_decisions", "unbalanced"}),
         (log_twice, {"doubled", "unbalanced"}),

@@ -95,7 +95,7 @@ class Decided(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """What a client was told about one feedback, or one example (by its request id)."""
+    """What a client was told about one feedback, or one example or round (by its request id)."""
 
     model: str
     about: str
@@ -103,6 +103,8 @@ class Ack(NamedTuple):
     seq: int | None
     sent: int | None
     first: int | None
+    #: Whether it is about a round that somebody else decided.
+    told: bool = False
 
 
 class Answered(NamedTuple):
@@ -197,10 +199,10 @@ class Player(threading.Thread):
 
     def run(self) -> None:
         """Play."""
-        actions = (self._predict, self._predict_batch, self._learn, self._change)
+        actions = (self._predict, self._predict_batch, self._learn, self._tell_round, self._change)
         try:
             while not self._stop_event.is_set():
-                self._rng.choices(actions, (60, 8, 12, 1))[0]()
+                self._rng.choices(actions, (60, 8, 12, 8, 1))[0]()
                 self._tell_due(time.monotonic())
             self._tell_due(float("inf"))
         except BaseException as error:
@@ -319,7 +321,7 @@ class Player(threading.Thread):
         model, about = job.decision.model, job.decision.decision_id
         self._record.acks.append(Ack(model, about, status, seq, job.feedback, first))
 
-    # -- examples, labels, rates and challengers ------------------------------------------
+    # -- examples, rounds of others, labels, rates and challengers ------------------------
     def _learn(self) -> None:
         model, request_id = self._rng.choice(("labelled", "window")), self._request_id()
         x: object = self._x()
@@ -332,6 +334,21 @@ class Player(threading.Thread):
                 raise RuntimeError(f"learn: {status} {answer}")
             self._record.acks.append(
                 Ack(model, request_id, answer["status"], answer["seq"], None, None)
+            )
+
+    def _tell_round(self) -> None:
+        """Tell a round that somebody else decided, to a model whose learners compete."""
+        bit, request_id = self._rng.randrange(2), self._request_id()
+        body: dict[str, Any] = {"x": self._x(), "label": self._rng.choice("abc")}
+        body |= {"propensity": self._rng.uniform(0.05, 1.0), "feedback": bit}
+        body["request_id"] = request_id
+        for _ in range(2 if self._rng.random() < DOUBLED else 1):
+            status, answer = self._client.call("/rivals/rounds", body)
+            if status != 200:
+                raise RuntimeError(f"rounds: {status} {answer}")
+            receipt = answer["status"], answer["seq"]
+            self._record.acks.append(
+                Ack("rivals", request_id, *receipt, bit, answer["feedback"], told=True)
             )
 
     def _change(self) -> None:
