@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from learners.noise import held_out as module
 from learners.noise.held_out import RULES, HeldOut, read
 
 
@@ -81,3 +82,31 @@ def test_folds_that_disagree_widen_the_errors() -> None:
     scores[poor] = scores[poor][:, [1, 2, 0]]
     unsure, _ = read(block._replace(scores=scores), "mixture", beta_min=0.05)
     assert unsure.rho_0_error > 2 * sure.rho_0_error
+
+
+def test_mistakes_that_all_networks_share_are_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many the rounds, the common rates' errors have a part that does not shrink."""
+    block, errors = held_out([0.1] * 3, [0.2] * 3, n=3000), []
+    for shared in (0.0, 0.05):
+        monkeypatch.setattr(module, "_SHARED_ERROR", shared)
+        reading, _ = read(block, "mixture", beta_min=0.05)
+        errors.append(np.array([reading.rho_0_error, reading.rho_1_error]))
+    np.testing.assert_allclose(errors[1], np.hypot(errors[0], 0.05))
+
+
+def test_a_label_that_was_never_shown_has_the_common_rates() -> None:
+    """Where the labels do not differ; how little is known of it, its errors say."""
+    whole = held_out([0.1, 0.12, 0.3], [0.3, 0.28, 0.1], n=3000)
+    shown = whole.labels < 2
+    block = HeldOut(
+        whole.labels[shown],
+        whole.feedback[shown],
+        whole.folds[shown],
+        whole.scores[shown],
+        whole.predicted[shown],
+    )
+    reading, _ = read(block, "mixture", beta_min=0.05)
+    assert not reading.labels_differ
+    assert reading.label_rho_0[2] == pytest.approx(reading.rho_0, abs=1e-4)
+    assert reading.label_rho_1[2] == pytest.approx(reading.rho_1, abs=1e-4)
+    assert reading.label_rho_0_error[2] > 2 * reading.label_rho_0_error[:2].max()

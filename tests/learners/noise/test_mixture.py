@@ -118,3 +118,35 @@ def test_first_levels_in_range() -> None:
     for clicks in (np.zeros(5), np.ones(5)):
         start: Levels = first_levels(clicks, 2)
         assert ((start.rho_0 > 0) & (start.rho_0 + start.rho_1 < 1)).all()
+
+
+def test_errors_are_those_of_the_outer_products() -> None:
+    """Of each round's gradient, by differences, and of what the priors know besides."""
+    rounds = draw_rounds(900, [0.1, 0.2, 0.3], [0.3, 0.2, 0.1])
+    prior = LabelPrior(0.2, 60.0, 0.3, 9.0)
+    levels = fit_levels(rounds, first_levels(rounds.feedback, 3), prior)
+    rates = np.concatenate([levels.rho_0, levels.rho_1])
+    theta = np.concatenate([levels[:2], np.log(rates) - np.log1p(-rates)])
+
+    def losses(at: np.ndarray) -> np.ndarray:
+        return mixture._slopes(mixture._levels(at, np.inf), rounds).losses
+
+    steps = 1e-5 * np.eye(len(theta))
+    slopes = np.stack([(losses(theta + s) - losses(theta - s)) / 2e-5 for s in steps])
+    told = slopes @ slopes.T
+    counts = np.repeat([prior.count_0, prior.count_1], 3)
+    told += np.diag([1.0, 1 / 9.0, *(counts + 1.0) * rates * (1.0 - rates)])
+    expected = np.sqrt(np.diag(np.linalg.inv(told)))[2:] * rates * (1.0 - rates)
+    found = np.concatenate(level_errors(levels, rounds, prior))
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_a_rate_of_nearly_0_is_not_known_exactly() -> None:
+    """Of a rate that m rounds without a flip tell of, 1 / (1 + m) is left open."""
+    right = np.arange(40) % 4 == 0
+    scores = np.where(right, 8.0, -8.0)[:, np.newaxis] * [1.0, 0.0]
+    rounds = rounds_of(scores, np.zeros(40, dtype=np.int64), right)
+    levels = fit_levels(rounds, first_levels(rounds.feedback))
+    error_0, error_1 = level_errors(levels, rounds)
+    assert max(levels.rho_0[0], levels.rho_1[0]) < 0.001
+    assert (error_0[0], error_1[0]) == pytest.approx((1 / 31, 1 / 11), rel=1e-3)
