@@ -177,7 +177,7 @@ def _replay(args: argparse.Namespace, replay: Replay) -> None:
     if args.png:
         title = f"{stream.dataset.name}, {stream.horizon:,} rounds"
         plot(
-            {noise_title(args.rho_0, args.rho_1): replay.tracks},
+            {_panel_title(args): replay.tracks},
             args.png,
             title=title,
             scale=args.scale,
@@ -187,6 +187,19 @@ def _replay(args: argparse.Namespace, replay: Replay) -> None:
 def noise_title(rho_0: object, rho_1: object) -> str:
     """Return the title of a panel."""
     return f"false clicks {rho_0}, missed clicks {rho_1}"
+
+
+def _panel_title(args: argparse.Namespace) -> str:
+    """Return the title of the panel: all that happens to feedback, in as few lines as it takes."""
+    more = {
+        "delay": args.delay,
+        "shuffle": args.shuffle,
+        "drop": args.drop,
+        "duplicate": args.duplicate,
+    }
+    said = ", ".join(f"{name} {value}" for name, value in more.items() if value not in ("0", 0))
+    rates = noise_title(args.rho_0, args.rho_1)
+    return f"{rates}\n{said}" if said else rates
 
 
 # -- what is replayed -----------------------------------------------------------------------

@@ -24,6 +24,12 @@ ERROR_TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *(tenth / 10 for tenth in 
 #: Two hues that also colour-blind eyes tell apart come first; then further ones (Okabe-Ito).
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STYLES = ("-", "--", ":", "-.")
+#: Curves whose names find room between them; the names of more stand beside the panel, which takes
+#: so many inches.
+MOST_INSIDE = 6
+BESIDE_INCHES = 3.4
+#: Top of an axis of errors: there is none above 1, and its line should be seen.
+HIGHEST = 1.03
 
 
 def table(tracks: Mapping[str, Track], *, window: int, title: str | None = None) -> Table:
@@ -163,7 +169,8 @@ def plot(
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    figure = Figure(figsize=(5.6 * len(panels) + 0.6, 4.6), dpi=150, layout="constrained")
+    widths = [5.6 + BESIDE_INCHES * (len(each) > MOST_INSIDE) for each in panels.values()]
+    figure = Figure(figsize=(sum(widths) + 0.6, 4.6), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=13, fontweight="bold")
     grid = figure.subplots(1, len(panels), squeeze=False, sharey=True)
@@ -195,10 +202,14 @@ def _draw(axes: Any, tracks: Mapping[str, Track], scale: Literal["log", "linear"
         axes.yaxis.set_minor_locator(NullLocator())
     else:
         axes.set_ylim(bottom=0)
+    axes.set_ylim(top=min(HIGHEST, axes.get_ylim()[1]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
     axes.yaxis.set_tick_params(labelleft=True)
     axes.set_xlabel("round")
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower left", fontsize=11)
+    if len(tracks) > MOST_INSIDE:
+        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=11)
+    else:
+        axes.legend(frameon=False, loc="lower left", fontsize=11)

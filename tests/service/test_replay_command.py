@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from clients import Client
+from service import replay_command
 from service.cli import main
 from service.replay_command import parse_learner, parse_rates
 from tests.serving import Service
@@ -156,3 +157,20 @@ def test_an_unknown_option_is_told_with_those_of_the_command(
     told = capsys.readouterr().err
     assert told.startswith("usage: misclick replay ")
     assert told.endswith("misclick replay: error: unrecognized arguments: --rounds 10\n")
+
+
+def test_a_picture_says_all_that_happens_to_feedback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Curves under late or lost clicks are not taken for those of prompt ones."""
+    titles: list[str] = []
+
+    def draw(panels: dict[str, object], *_: object, **__: object) -> None:
+        titles.extend(panels)
+
+    monkeypatch.setattr(replay_command, "plot", draw)
+    command = ["--learner", "bpa", "--horizon", "5", "--rho-0", ".2", "--png", str(tmp_path / "x")]
+    assert main(["replay", "segments", *command]) == 0
+    assert main(["replay", "segments", *command, "--delay", "0:5", "--drop", ".1"]) == 0
+    rates = "false clicks .2, missed clicks 0"
+    assert titles == [rates, f"{rates}\ndelay 0:5, drop 0.1"]

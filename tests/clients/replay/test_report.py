@@ -10,7 +10,7 @@ from matplotlib.image import imread
 from rich.console import Console
 
 from clients.replay.datasets import Dataset
-from clients.replay.report import as_json, plot, spaced_rounds, table
+from clients.replay.report import MOST_INSIDE, as_json, plot, spaced_rounds, table
 from clients.replay.run import Track
 from clients.replay.stream import ClickStream, Noise
 
@@ -102,3 +102,24 @@ def test_a_learner_without_errors_can_be_drawn(
         perfect.record(wrong=False, wrong_greedy=False)
     plot({"all": {"perfect": perfect}}, tmp_path / "x.png", title="Test", scale=scale)
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_names_of_many_learners_stand_beside_their_curves(tmp_path: Path) -> None:
+    """Names and curves on top of each other can neither be read."""
+    wide, narrow = tmp_path / "wide.png", tmp_path / "narrow.png"
+    tracks = {f"banditron:gamma=.{number}": track(1000, 2) for number in range(MOST_INSIDE + 1)}
+    plot({"all": tracks}, wide, title="Test")
+    del tracks["banditron:gamma=.0"]
+    plot({"all": tracks}, narrow, title="Test")
+    images = [np.rint(imread(path)[..., :3] * 255).astype(int) for path in (narrow, wide)]
+    assert images[1].shape[1] > images[0].shape[1] + 400
+    first = (images[1] == (0xD5, 0x5E, 0x00)).all(axis=-1)
+    assert first[:, -500:].sum() > 100
+
+
+def test_an_axis_ends_where_errors_do(tmp_path: Path) -> None:
+    """A learner that is always wrong has its curve at the top, and not in the middle."""
+    plot({"all": {"wrong": track(60, 1)}}, tmp_path / "x.png", title="Test")
+    image = np.rint(imread(tmp_path / "x.png")[..., :3] * 255).astype(int)
+    rows = np.flatnonzero((image == (0xD5, 0x5E, 0x00)).all(axis=-1).sum(axis=1) > 400)
+    assert rows.max() < image.shape[0] / 5
