@@ -54,14 +54,15 @@ class Record:
     """The last `RECORDED` rounds that a learner learned from without having decided them."""
 
     def __init__(self) -> None:
-        self._ring = Recorded(
-            np.zeros(RECORDED, np.int64), np.zeros(RECORDED), np.zeros(RECORDED, np.uint16)
-        )
+        # Room is made with the first round: most learners decide every one themselves.
+        self._ring = _ring(0)
         #: Rounds so far, those that it no longer holds included; for reading.
         self.count = 0
 
     def add(self, seq: int, probability: float, shown: int) -> None:
         """Add the round that event `seq` ended."""
+        if not self.count:
+            self._ring = _ring(RECORDED)
         place = self.count % RECORDED
         self._ring.seqs[place] = seq
         self._ring.probabilities[place] = probability
@@ -93,6 +94,7 @@ class Record:
         if type(count) is not int or count < 0:
             raise ValueError("a learner's record counts no rounds")
         held = min(count, RECORDED)
+        self._ring = _ring(RECORDED)
         for name, mine in self._ring._asdict().items():
             values = np.asarray(state[name])
             if values.dtype != mine.dtype or values.shape != (held,):
@@ -107,6 +109,10 @@ class Record:
         if not ((probabilities >= 0) & (probabilities <= 1)).all():
             raise ValueError("a learner's record holds no probabilities")
         return self
+
+
+def _ring(size: int) -> Recorded:
+    return Recorded(np.zeros(size, np.int64), np.zeros(size), np.zeros(size, np.uint16))
 
 
 def follow(learner: Learner, record: Record, outcome: Outcome, uniform: float, seq: int) -> None:

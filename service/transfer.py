@@ -351,6 +351,8 @@ def _payload(kind: Kind, line: Line, labels: Sequence[str], size: int) -> Payloa
         return Example(label, x)
     propensity = _given(line.propensity)
     if kind is Kind.ROUND:
+        if not 0.0 < propensity <= 1.0:
+            raise ValueError(f"its propensity is {propensity}")
         return Round(label, propensity, x)
     return Decision(
         label,

@@ -260,6 +260,11 @@ def test_a_record_holds_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
         record = copy
 
 
+def test_a_record_of_nothing_takes_no_room() -> None:
+    """Protects workers of a thousand models whose learners decide every round themselves."""
+    assert sum(values.nbytes for values in fold_of().contest.record._ring) == 0
+
+
 @pytest.mark.parametrize(
     "damage",
     [

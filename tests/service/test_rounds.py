@@ -13,7 +13,7 @@ import pytest
 from learners import NoiseRates, Outcome
 from learners import create as create_learner
 from learners.evaluation import AssumedRates, Evaluation, Rounds, weights_of
-from service.events import Round
+from service.events import Event, Kind, Round, chain_after, pack_body
 from service.ids import nonce_of_round, uniform_of
 from tests.service.apps import NDJSON, Json, app_client, create
 from tests.service.stores import fold_again, make, opened, play, replica_of, row
@@ -217,6 +217,19 @@ async def test_they_move_with_the_model(client: httpx.AsyncClient) -> None:
     for name in ("label", "propensity", "feedback", "x"):
         broken = [*lines[:-1], {k: v for k, v in lines[-1].items() if k != name}]
         assert (await imported(client, broken)).status_code == 422
+    for propensity in (0.0, 1.5):
+        # With a right chain: somebody made this file on purpose.
+        payload = Round(0, propensity, np.zeros(3, "<f4"))
+        body = pack_body(Event(Kind.ROUND, 7, bytes(12), 1, payload))
+        place = {"seq": 31, "chain": chain_after(lines[-1]["chain"], body)}
+        line = {"time_ms": 7, "kind": "round", "nonce": "00" * 12, "feedback": 1, "label": "a"}
+        broken = [
+            lines[0] | {"head": place},
+            *lines[1:],
+            line | place | {"propensity": propensity, "x": [0, 0, 0]},
+        ]
+        answer = await imported(client, broken)
+        assert (answer.status_code, "propensity" in answer.text) == (422, True)
 
 
 # -- what policies are worth ------------------------------------------------------------------
