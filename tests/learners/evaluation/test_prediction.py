@@ -61,6 +61,14 @@ def test_takes_more_features_than_rounds_and_constant_ones() -> None:
     np.testing.assert_array_equal(predicted, predict_rewards(rounds, per_label()))
 
 
+def test_takes_bits_that_are_all_the_same() -> None:
+    """Nothing varies, not even a feature: what was always right is right, of the rest 1 / K."""
+    rounds = Rounds(np.ones((40, 2)), np.ones(40, np.int64), np.ones(40), np.ones(40, np.int64))
+    predicted = predict_rewards(rounds, clean())
+    assert predicted[:4].tolist() == [[1 / N_LABELS] * N_LABELS] * 4
+    np.testing.assert_allclose(predicted[4:], [[0.25, 1.0, 0.25, 0.25]] * 36)
+
+
 def test_both_forms_of_the_ridge_agree() -> None:
     """Whether features or rounds are more, the regression is the same one."""
     rounds = make(40, per_label(), 7)

@@ -65,6 +65,24 @@ def test_interval_by_hand() -> None:
     )
 
 
+def test_interval_of_snips_by_hand() -> None:
+    """Each round moves it by its share of the weights times its distance from the value .4."""
+    found = Evaluation(ROUNDS, RATES).snips(weights_of(ROUNDS, POLICY))
+    assert found is not None
+    # Weights scaled to mean 1: .75, 2.25, 0; the bit that surprises most is 2.
+    squares = (0.75 * 1.2) ** 2 + (2.25 * 0.4) ** 2 + (2.25 * 1.6) ** 2
+    assert found.error == pytest.approx(np.sqrt(squares / 6))
+
+
+def test_the_surprise_of_a_round_without_a_click() -> None:
+    """Where all were clicked, one more is worth 1.6, none -.4, and the truth at most 1."""
+    rounds = ROUNDS._replace(feedback=np.ones(3, np.int64))
+    rates = AssumedRates.same(NoiseRates(0.2, 0.3), 2)
+    found = Evaluation(rounds, rates).ips(np.ones(3))
+    assert found.value == pytest.approx(1.6)
+    assert found.error == pytest.approx(np.sqrt((1.0 + 0.4) ** 2 / 6))
+
+
 def test_own_rates_errors_do_not_add_up() -> None:
     """Errors of labels' own rates are independent; one shared error pulls all labels alike."""
     weights = np.ones(3)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from learners.noise import block_fit
 from learners.noise.block_fit import fit_block
-from learners.noise.mixture import level_errors, rounds_of
+from learners.noise.mixture import Levels, Rounds, first_levels, level_errors, rounds_of
 from tests.learners.noise.test_mixture import draw_rounds
 
 
@@ -38,6 +40,39 @@ def test_rare_label_leans_on_the_others() -> None:
     error_0, _ = level_errors(fit.labels, rounds, fit.prior)
     assert abs(fit.labels.rho_0[3] - 0.15) < 0.1
     assert error_0[3] > 2 * error_0[0]
+
+
+@pytest.mark.parametrize(
+    ("gain", "n", "differ"),
+    [(0.05, 100, False), (0.2, 100, True), (0.003, 100_000, False), (0.005, 100_000, True)],
+)
+def test_labels_differ_by_more_than_chance_and_mistakes(
+    gain: float, n: int, *, differ: bool
+) -> None:
+    """Of few rounds chance explains much; of many the scores' mistakes explain .004 nats each."""
+    labels = np.arange(n) % 4
+    rounds = Rounds(np.zeros(n), np.zeros((3, n)), labels, np.zeros(n))
+    start = first_levels(rounds.feedback)
+    common, own = start._replace(loss=0.5), start._replace(loss=0.5 - gain)
+    assert block_fit._differ(common, own, rounds) == differ
+
+
+def test_a_prior_stays_where_nothing_is_told() -> None:
+    """Rates that were drawn to it say nothing of how wide it is; ones that are known do."""
+    rates = np.array([0.2, 0.2, 0.2])
+    unknown = block_fit._next_prior(rates, np.zeros(3), 0.2, 10.0)
+    assert unknown == pytest.approx((0.2, 10.0))
+    known = block_fit._next_prior(rates, np.full(3, 1e9), 0.2, 10.0)
+    assert known == pytest.approx((0.2, 1000.0))
+
+
+def test_a_rate_of_nearly_0_tells_no_more_than_one_of_a_hundredth() -> None:
+    """Else the first rounds without a false click would fix the rate for good."""
+    rounds = Rounds(np.full(50, -40.0), np.zeros((1, 50)), np.zeros(50, np.int64), np.zeros(50))
+    levels = Levels(0.0, 0.0, np.full(2, 1e-4), np.full(2, 1e-4), 0.0)
+    told_0, told_1 = block_fit._information(levels, rounds)
+    assert told_0.tolist() == pytest.approx([50 / 0.01, 0.0])
+    assert told_1.max() < 1e-9
 
 
 @given(

@@ -154,8 +154,14 @@ def test_hubness_falls_back_to_smoothed() -> None:
     """Where too few points are anybody's neighbour, drawing goes on instead of looping for ever."""
     labels = codes(2, 10)
     occurrences = np.array([5] + [0] * 9)
-    noisy = flip_by_hubness(labels, 2, 0.5, occurrences, rng())
-    assert np.count_nonzero(noisy != labels) == 5
+    source, flips = rng(), np.zeros(10)
+    for _ in range(200):
+        noisy = flip_by_hubness(labels, 2, 0.5, occurrences, source)
+        assert np.count_nonzero(noisy != labels) == 5
+        flips += noisy != labels
+    # The hub mostly, and of the others each as often, not the first ones.
+    assert flips[0] > 150
+    assert flips[1:].min() > 60
 
 
 def test_golden_n2() -> None:

@@ -34,6 +34,11 @@ def test_authors_default_percentile() -> None:
     assert authors(Q) == authors(Q, percentile=89)
 
 
+def test_authors_reads_the_largest_where_none_is_below() -> None:
+    """Half of the values tie with the least: strictly below the percentile there is none."""
+    assert authors(np.array([0.5, 0.5, 0.5, 0.9]), percentile=50) == (0.9, 0.1)
+
+
 def test_authors_fails_with_a_good_learner() -> None:
     """The known flaw is kept: right in over 89 % of the rounds, rho_0 is read as 1 - rho_1."""
     q = np.where(np.arange(100) < 5, 0.1, 0.8) + np.arange(100) * 1e-4

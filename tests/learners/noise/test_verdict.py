@@ -49,6 +49,7 @@ def test_good_evidence_is_trusted() -> None:
         (["no_perfect_right"], {"right": np.repeat([0.85, 0.01], 500)}),
         (["no_perfect_right"], {"alone": np.repeat([0.5, 0.01], 500)}),
         (["no_perfect_wrong"], {"right": np.repeat([0.99, 0.2], 500)}),
+        (["no_perfect_wrong"], {"alone": np.repeat([0.99, 0.5], 500)}),
         (["beta_near_zero"], {"beta": 0.06}),
         (["beta_near_zero"], {"beta": 0.2, "beta_error": 0.1}),
         (["uncertain"], {"error": 0.06}),
