@@ -31,6 +31,8 @@ LARGEST = 6.0
 BINS = 50
 #: Instances that are scaled at a time.
 _BLOCK = 8192
+#: torch takes no seed from here on; numpy takes any.
+_TORCH_SEEDS = 1 << 64
 
 
 class Trained(NamedTuple):
@@ -238,7 +240,8 @@ class NREst:
         predicted = np.empty_like(scores)
         ends: list[Fold] = []
         for fold in range(self.folds):
-            generator = torch.Generator().manual_seed(self.seed * self.folds + fold)
+            seed = (self.seed * self.folds + fold) % _TORCH_SEEDS
+            generator = torch.Generator().manual_seed(seed)
             network = Network(xs.shape[1], self.n_labels, generator, self.device)
             if first is not None:
                 network.load({name: values[fold] for name, values in first.items()})

@@ -31,7 +31,7 @@ LEAST_PERFECT = 20
 LARGEST_ERROR = 0.05
 #: How much likelier (nats, over all held-out rounds) the feedback must be under the mixture than
 #: under each label's own share of clicks. Four numbers more are fitted: 10 happen by chance once
-#: in 3,000 times.
+#: in 2,000 times.
 LEAST_GAIN = 10.0
 
 

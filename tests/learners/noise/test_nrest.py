@@ -126,6 +126,11 @@ def test_first_weights_come_from_seed_and_fold(block: Block) -> None:
     assert len(np.unique(weights, axis=0)) == 6
 
 
+def test_any_seed_is_taken(block: Block) -> None:
+    """Also one that torch has no number for."""
+    assert NREst(4, seed=2**70, time_limit_s=0.0).estimate(*block).networks
+
+
 def test_offset_tells_a_good_learner() -> None:
     """From a learner that knows the class better than x does, the networks learn to trust it."""
     rng = np.random.default_rng(0)
