@@ -30,7 +30,8 @@ class Reading:
     rho_0_error, rho_1_error
         Their standard errors, above 0.
     label_rho_0, label_rho_1
-        Shape (K,): the same for each label; the common ones for a label that was never shown.
+        Shape (K,): the same for each label. One that was never shown has the common ones, or
+        the labels' mean where they differ.
     label_rho_0_error, label_rho_1_error
         Shape (K,).
     labels_differ
