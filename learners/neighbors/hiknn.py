@@ -25,7 +25,7 @@ class HIKNN(HubnessLearner):
     Rule, [1]_ eqs. 4 and 5, each example counted as its own neighbour too, n examples::
 
         I_i     = log(n / (N_i + 1))
-        alpha_i = (I_i - min I) / (log n - min I),   0 where all are alike
+        alpha_i = (I_i - min I) / (log n - min I)
         p_c(i)  = alpha_i 1[c = y_i] + (1 - alpha_i) (N_{i,c} + 1[c = y_i]) / (N_i + 1)
         u_c(x)  = sum_i I_i w_i p_c(i) / log n,      w_i = 1 / d(x, x_i)^2
 
@@ -96,7 +96,8 @@ class HIKNN(HubnessLearner):
         most = math.log(size)
         least = math.log(size / (self._occurrences.most() + 1))
         each = [math.log(size / (n + 1)) for n in self._occurrences.total(found.slots).tolist()]
-        alphas = [(i - least) / (most - least) if most > least else 0.0 for i in each]
+        # Of two examples at least one is a neighbour, so that `least` is below `most`.
+        alphas = [(i - least) / (most - least) for i in each]
         betas = [i / most for i in each]
         return np.array(alphas).reshape(-1, 1), np.array(betas).reshape(-1, 1)
 
