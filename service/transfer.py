@@ -7,8 +7,10 @@ it.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import secrets
+import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -41,6 +43,7 @@ from service.events import (
 )
 from service.features import MAX_VALUE, Row
 from service.fold import Fold, check_sound
+from service.follower import TURN_S
 from service.host import initial_fields
 from service.ids import FINGERPRINT_BYTES, NONCE_BYTES
 from service.labels import labels_of, parse_labels
@@ -51,7 +54,7 @@ from service.store import COUNTERS, FORMAT, Meta, Store
 
 Value = TypeVar("Value")
 
-#: Entries imported at once: one script call and some 5 ms of folding.
+#: Entries imported at once: one script call.
 IMPORT_ENTRIES = 250
 #: Longest first line of an import; a snapshot of the largest model takes 43 MiB.
 MAX_HEADER_BYTES = 64 * 1024 * 1024
@@ -198,7 +201,8 @@ async def import_model(store: Store, key: str, name: str, chunks: AsyncIterator[
     """Create the model `key` from an export; it appears whole, or not at all."""
     lines = _lines(chunks)
     header = _parse_header(await anext(lines, b""))
-    fold, spec = _start(header, name)
+    # A window of neighbours takes seconds to be built.
+    fold, spec = await asyncio.to_thread(_start, header, name)
     token = secrets.token_hex(8)
     fields = initial_fields(fold) | {"importing": token} | _counters(header)
     there = await store.create(key, spec, fields)
@@ -206,17 +210,21 @@ async def import_model(store: Store, key: str, name: str, chunks: AsyncIterator[
         raise Conflict(f"there is a model {name!r} already")
     try:
         batch: list[Entry] = []
+        end_s = time.perf_counter() + TURN_S
         async for text in lines:
             batch.append(_entry(fold, text, header.labels))
             if len(batch) == IMPORT_ENTRIES:
                 await store.import_entries(key, token, batch)
                 batch = []
+            if time.perf_counter() > end_s:
+                # Many lines may have come at once, and nothing is awaited for them.
+                await asyncio.sleep(0)
+                end_s = time.perf_counter() + TURN_S
         await store.import_entries(key, token, batch)
         _check_end(header, fold)
         if fold.labels != header.labels:
             raise Invalid.of("labels", "the labels that the events lead to", header.labels)
-        parts = encode_parts(_sound_state(fold))
-        whole = Snapshot(fold.seq, fold.chain, state_digest(*parts), parts)
+        whole = await asyncio.to_thread(_whole, fold)
         await finish_import(store, key, token, header.uid, _changed_fields(fold), whole)
     except BaseException:
         await store.abandon_import(key, token)
@@ -289,6 +297,11 @@ def _check_end(header: Header, fold: Fold) -> None:
     if header.head is not None and (fold.seq, fold.chain) != (header.head.seq, header.head.chain):
         what = f"those up to event {header.head.seq}, as the first line says"
         raise Invalid.of("events", what, f"those up to event {fold.seq}")
+
+
+def _whole(fold: Fold) -> Snapshot:
+    parts = encode_parts(_sound_state(fold))
+    return Snapshot(fold.seq, fold.chain, state_digest(*parts), parts)
 
 
 def _sound_state(fold: Fold) -> State:

@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import json
+import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeAlias
 
@@ -15,6 +17,7 @@ import redis.asyncio
 from service.address import MODELS_KEY
 from service.codec import encode_state
 from service.events import (
+    Entry,
     Event,
     Kind,
     Rates,
@@ -326,6 +329,59 @@ async def test_blank_lines_and_any_chunks_are_read_alike(client: httpx.AsyncClie
     answer = await client.post(f"{target}/import", content=chunks(), headers=NDJSON)
     assert answer.status_code == 201, answer.text
     assert await state(client, target) == await state(client, path)
+
+
+async def test_an_import_lets_others_have_their_turn(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many lines come at once; of a window of neighbours each takes milliseconds to fold."""
+    path = await model_with_history(client)
+    lines = await exported(client, path)
+    follow, folded, runs = Fold.follow, 0, [0]
+
+    def slowly(fold: Fold, entry: Entry) -> None:
+        nonlocal folded
+        time.sleep(0.003)
+        follow(fold, entry)
+        folded += 1
+
+    async def others() -> None:
+        while True:
+            before = folded
+            await asyncio.sleep(0)
+            runs.append(folded - before)
+
+    monkeypatch.setattr(Fold, "follow", slowly)
+    task = asyncio.create_task(others())
+    answer = await imported(client, lines)
+    task.cancel()
+    assert answer.status_code == 201
+    assert folded == len(lines) - 1 >= 20
+    assert max(runs) <= 5
+
+
+async def test_a_snapshot_is_read_beside_the_others(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A graph of neighbours takes seconds to be built, in a thread of its own."""
+    threads: list[threading.Thread] = []
+    restore = Fold.restore
+
+    def watched(fold: Fold, *args: Any) -> None:
+        threads.append(threading.current_thread())
+        restore(fold, *args)
+
+    async with app_client(valkey_url, snapshot_events=1) as client:
+        path = await create(client, log_keep=0)
+        for seed in range(2):
+            await play(client, path, 10, seed)
+            await _wait_for_snapshot(client, path)
+        lines = await exported(client, path)
+        assert lines[0]["snapshot"]
+        monkeypatch.setattr(Fold, "restore", watched)
+        assert (await imported(client, lines)).status_code == 201
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 def test_the_chain_begins_with_the_incarnation() -> None:
