@@ -21,11 +21,14 @@ TIMEOUT_S = 10.0
 class Base:
     """What both clients share: no IO."""
 
-    def __init__(self, base_url: str, api_key: str | None, retries: Retries) -> None:
+    def __init__(
+        self, base_url: str, api_key: str | None, timeout_s: float, retries: Retries
+    ) -> None:
         if not base_url.startswith(("http://", "https://")):
             raise InputError(f"base_url: expected http:// or https://, got {base_url!r}")
         self._base_url = base_url
         self._headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+        self._timeout_s = timeout_s
         self._retries = retries
         self._random = secrets.SystemRandom()
 
@@ -44,6 +47,10 @@ class Base:
         if isinstance(error, ApiError):
             raise error
         raise self._broken(call, error) from error
+
+    def _timeout(self, call: Call[T]) -> httpx.Timeout:
+        """Return how long to wait for a connection, and for the answer."""
+        return httpx.Timeout(self._timeout_s, read=max(self._timeout_s, call.takes_s))
 
     def _broken(self, call: Call[T], error: Exception) -> TransportError:
         """Return the error that says which call, to whom, got no answer, and why."""

@@ -33,6 +33,8 @@ class Call(Generic[T]):
     gone_is_done: bool = False
     #: A readiness check answers 503 to say no: that is its answer.
     refusal_is_answer: bool = False
+    #: How long the answer may take, if the client waits for shorter.
+    takes_s: float = 0.0
 
     def headers(self) -> dict[str, str]:
         """Return the headers that this request needs."""

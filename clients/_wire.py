@@ -41,6 +41,9 @@ NDJSON = "application/x-ndjson"
 MAX_BATCH = 1000
 #: Well below the 24 MiB that the service takes by default, for batches of long instances.
 MAX_BATCH_BYTES = 16 * 2**20
+#: How long an import may take. All events are folded anew: 25,000 examples in a window of
+#: neighbours took 80 s, and a log may have millions.
+IMPORT_S = 3600.0
 
 
 # -- models -------------------------------------------------------------------------------
@@ -230,6 +233,7 @@ def import_log(model: str, log: bytes | Iterable[bytes]) -> Call[Model]:
         content_type=NDJSON,
         parse=decoder_of(Model),
         repeatable=False,
+        takes_s=IMPORT_S,
     )
 
 

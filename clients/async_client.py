@@ -64,7 +64,7 @@ class AsyncClient(Base):
         retries: Retries = RETRIES,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        super().__init__(base_url, api_key, retries)
+        super().__init__(base_url, api_key, timeout_s, retries)
         self._http = httpx.AsyncClient(
             base_url=base_url, headers=self._headers, timeout=timeout_s, transport=transport
         )
@@ -255,7 +255,11 @@ class AsyncClient(Base):
             try:
                 content = call.body if isinstance(call.body, bytes) else _pieces(call.body)
                 response = await self._http.request(
-                    call.method, call.path, content=content, headers=call.headers()
+                    call.method,
+                    call.path,
+                    content=content,
+                    headers=call.headers(),
+                    timeout=self._timeout(call),
                 )
                 return read(call, response, tried)
             except (httpx.TransportError, TransportError, ApiError) as error:

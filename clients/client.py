@@ -81,7 +81,7 @@ class Client(ModelCalls):
         retries: Retries = RETRIES,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        super().__init__(base_url, api_key, retries)
+        super().__init__(base_url, api_key, timeout_s, retries)
         self._http = httpx.Client(
             base_url=base_url, headers=self._headers, timeout=timeout_s, transport=transport
         )
@@ -263,7 +263,8 @@ class Client(ModelCalls):
         """Create `model` from what `export_log` gave.
 
         Pieces (an open file, say) are sent without holding them all. It is not tried again: a
-        second import would find the model of the first.
+        second import would find the model of the first. All that the model learned is learned
+        once more; its answer is waited for up to an hour.
 
         Raises
         ------
@@ -294,7 +295,11 @@ class Client(ModelCalls):
             tried += 1
             try:
                 response = self._http.request(
-                    call.method, call.path, content=call.body, headers=call.headers()
+                    call.method,
+                    call.path,
+                    content=call.body,
+                    headers=call.headers(),
+                    timeout=self._timeout(call),
                 )
                 return read(call, response, tried)
             except (httpx.TransportError, TransportError, ApiError) as error:

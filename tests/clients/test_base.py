@@ -5,7 +5,16 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from clients import AsyncClient, Client, ProtocolError, Retries, TransportError, UnavailableError
+from clients import (
+    ApiError,
+    AsyncClient,
+    Client,
+    ProtocolError,
+    Retries,
+    TransportError,
+    UnavailableError,
+)
+from clients._wire import IMPORT_S
 
 SOON = Retries(tries=3, base_s=0.001)
 #: What nginx says while the service behind it restarts.
@@ -85,3 +94,31 @@ def test_other_answers_are_no_matter_of_waiting() -> None:
         pytest.raises(UnavailableError, match="Redis does not answer"),
     ):
         client.list_models()
+
+
+class _Waits:
+    """Notes how long each request may wait for its answer."""
+
+    def __init__(self) -> None:
+        self.read_s: list[float] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        timeout = request.extensions["timeout"]
+        assert timeout["connect"] == 2.5
+        self.read_s.append(timeout["read"])
+        return httpx.Response(500, json={"error": {"code": "internal", "message": "no"}})
+
+
+async def test_an_import_may_take_its_time() -> None:
+    """All that the model learned is learned anew: the answer came after the client had gone."""
+    waits = _Waits()
+    transport = httpx.MockTransport(waits)
+    with Client("http://a", timeout_s=2.5, transport=transport) as client:
+        for call in (client.list_models, lambda: client.import_log("ads", b"{}")):
+            with pytest.raises(ApiError):
+                call()
+    async with AsyncClient("http://a", timeout_s=2.5, transport=transport) as other:
+        for promise in (other.list_models(), other.import_log("ads", b"{}")):
+            with pytest.raises(ApiError):
+                await promise
+    assert waits.read_s == [2.5, IMPORT_S] * 2
