@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -236,6 +237,47 @@ def test_anti_hub_rule_of_nhbnn_mixes_the_label_in() -> None:
     rates = table / (4 * 3 * np.array([3, 4, 3])) + 1e-5
     factor = 0.4 * likelihoods / likelihoods.sum() + 0.6 * rates / rates.sum()
     assert np.exp(orphan.votes).tolist() == pytest.approx(factor.tolist())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (HwKNN, {}),
+        (HFNN, {"include_self": True, "smoothing": 1e-9}),
+        (HIKNN, {}),
+        (NHBNN, {"anti_hub": 1}),
+        (ANHBNN, {}),
+        (AKNN, {}),
+        (NWKNN, {}),
+    ],
+    ids=lambda options: options[0].kind,
+)
+def test_a_label_that_nobody_has_changes_nothing(
+    options: tuple[type[WindowLearner], dict[str, Any]],
+) -> None:
+    """The scores of the labels in the window are what they are without another one."""
+    kind, given = options
+    three, four = (_taught(kind(2, n, k=3, **given)) for n in (3, 4))
+    for query in (*QUERIES, POINTS[9]):
+        scores = four.scores(query)[:3]
+        assert scores.tolist() == pytest.approx(three.scores(query).tolist(), rel=1e-6)
+        assert four.distribution(query).greedy == three.distribution(query).greedy
+
+
+def test_with_one_label_aknn_is_knn() -> None:
+    """Without an enemy there is no unit of distance: the nearest vote, not the oldest."""
+    learner = AKNN(1, 2, k=2)
+    learner.learn_many(np.arange(5.0)[:, np.newaxis], np.ones(5, np.int64))
+    assert [voter.seq for voter in learner.neighbors(np.array([3.9]))] == [4, 3]
+
+
+def test_an_anti_hub_is_not_its_own_neighbour_in_h_fnn() -> None:
+    """It votes as its label does on average, whether or not others count themselves."""
+    votes = []
+    for include_self in (False, True):
+        learner = _taught(HFNN(2, 3, k=3, include_self=include_self))
+        votes.append(learner.neighbors(POINTS[9])[0].votes.tolist())
+    assert votes[0] == votes[1]
 
 
 @pytest.mark.parametrize("kind", [NHBNN, ANHBNN])

@@ -162,13 +162,28 @@ def test_the_many_label_form_reduces_to_two(seed: int, quantile: float) -> None:
             assert two.distribution(query).greedy == three.distribution(query).greedy
 
 
-def test_quantiles_take_counts_inside_the_extremes() -> None:
-    """With 10 points, a quantile of 0.1 to 0.19 skips one count at either end."""
-    robust = _taught(
-        RkNN(1, 2, k=5, k_noise=4, quantile=0.15), np.array([1, 0, 1, 0, 1, 1, 1, 1, 0, 0])
-    )
+@pytest.mark.parametrize(
+    ("quantile", "extremes"), [(0.0, (1, 4)), (0.39, (1, 4)), (0.4, (2, 3)), (0.49, (2, 3))]
+)
+def test_quantiles_take_counts_inside_the_extremes(
+    quantile: float, extremes: tuple[int, int]
+) -> None:
+    """With 10 points, a quantile of 0.4 to 0.49 skips four counts at either end."""
+    labels = np.array([0, 0, 0, 0, 1, 0, 1, 1, 1, 1])
+    robust = _taught(RkNN(1, 2, k=5, k_noise=4, quantile=quantile), labels)
     counts = sorted(robust._noise.around.by_label[:10, 1].tolist())
-    assert robust._noise.extremes(1) == (counts[1], counts[-2])
+    assert counts == [1, 1, 1, 1, 2, 3, 4, 4, 4, 4]
+    assert robust._noise.extremes(1) == extremes
+
+
+def test_a_tie_is_not_won_by_a_label_that_may_not_be_chosen() -> None:
+    """Of two labels 1 wins a tie, unless 0 alone is allowed or left."""
+    for learner in (KNN(1, 2, k=2), RkNN(1, 2, k=2)):
+        learner.learn_many(np.zeros((2, 1)), np.array([0, 1]))
+        x = np.zeros(1)
+        assert [learner.distribution(x, some).greedy for some in ([0, 1], [0], [1])] == [1, 0, 1]
+        learner.retire_label(1)
+        assert learner.distribution(x).greedy == 0
 
 
 def test_asymmetric_noise_bends_knn_and_not_rknn() -> None:
