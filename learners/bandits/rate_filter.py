@@ -191,8 +191,20 @@ class RateFilter:
     """
 
     def __init__(self, n_labels: int, common: NoiseRates, *, sharpens: bool = True) -> None:
-        self._common = Common(common.rho_0, common.rho_1, sharpens=sharpens)
+        self._first, self._sharpens = common, sharpens
         self._own = [_stranger() for _ in range(n_labels)]
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget what clicks have told, and all that was set."""
+        first = self._first
+        self._common = Common(first.rho_0, first.rho_1, sharpens=self._sharpens)
+        self._own = [_stranger() for _ in self._own]
+
+    @property
+    def told(self) -> bool:
+        """Whether the common rates are taken as known, because they were set."""
+        return self._common.knows(0)
 
     @property
     def each(self) -> tuple[FloatArray, FloatArray]:
@@ -258,15 +270,15 @@ class RateFilter:
         bend: float,
         doubt: float,
         propensity: float | None,
-    ) -> None:
-        """Take in whether `label`, which is right with chance `right`, was clicked.
+    ) -> float:
+        """Take in whether `label` was clicked; return the chance that this had.
 
         Parameters
         ----------
         label, feedback
             Code and bit.
         right
-            The chance p that it is right.
+            The chance p that the label is right.
         bend
             h: the slope of beta p in the sharpness.
         doubt
@@ -288,6 +300,7 @@ class RateFilter:
         error = feedback - clicked
         common.move(moves, error, total)
         self._own[label] = own.moved((own_0, own_1), error, total, common.means)
+        return clicked
 
     def set_common(self, rates: NoiseRates) -> None:
         """Take the same rates for all labels, as known: clicks do not move them any more."""
@@ -330,7 +343,7 @@ class RateFilter:
 
     def add(self) -> None:
         """Add a label, of which is known what is known of all."""
-        known = self._common.knows(0) and not any(own.v_00 or own.v_11 for own in self._own)
+        known = self.told and not any(own.v_00 or own.v_11 for own in self._own)
         self._own.append(_KNOWN if known else _stranger())
 
     def state(self) -> State:

@@ -193,24 +193,79 @@ def test_waves_bend() -> None:
     assert accuracy_on_crossed_signs(ForwardSoftmax(2, 2, n_waves=0)) < 0.75
 
 
+def played(
+    learner: ForwardSoftmax, n_rounds: int, seed: int, *, rho: float, turned: bool = False
+) -> float:
+    """Let a learner find out which of three corners is near, and return how often it was wrong.
+
+    Where `turned`, the next corner's label is right.
+    """
+    rng, wrong = np.random.default_rng(seed), 0
+    for _ in range(n_rounds):
+        corner = int(rng.integers(3))
+        x = rng.normal(size=4) * 0.4
+        x[corner] += 1.0
+        truth = (corner + turned) % 3
+        decision = learner.distribution(x)
+        label = draw(decision, rng.random())
+        bit = int((label == truth) != (rng.random() < rho))
+        share = float(decision.probabilities[label])
+        learner.update(Outcome(x, label, decision.greedy, share, bit))
+        wrong += label != truth
+    return wrong / n_rounds
+
+
 def test_drift_follows() -> None:
-    """With drift, labels that changed places after 10,000 rounds are learned anew; without, not."""
+    """With drift, labels that changed places are learned anew though rates are known; else not."""
 
     def error(drift: float) -> float:
-        learner, rng = ForwardSoftmax(4, 2, n_waves=0, drift=drift), np.random.default_rng(1)
-        wrong = 0
-        for i in range(14_000):
-            x = rng.normal(size=4)
-            truth = int(x[0] > 0) if i < 10_000 else int(x[0] < 0)
-            decision = learner.distribution(x)
-            label = draw(decision, rng.random())
-            bit = int((label == truth) != (rng.random() < 0.3))
-            learner.update(Outcome(x, label, decision.greedy, 1.0, bit))
-            wrong += label != truth and i >= 10_000
-        return wrong / 4_000
+        learner = ForwardSoftmax(4, 3, n_waves=0, drift=drift)
+        learner.set_rates(0.3, 0.3)
+        played(learner, 10_000, 1, rho=0.3)
+        return played(learner, 4_000, 2, rho=0.3, turned=True)
 
     assert error(1e-3) < 0.4
     assert error(0.0) > 0.5
+
+
+@pytest.mark.parametrize(("rho", "turned"), [(0.3, False), (0.1, True)])
+def test_begins_anew_where_clicks_stay_away(rho: float, turned: bool) -> None:
+    """Noise that rose, or labels that changed places, after 5,000 rounds: learned within 2,000."""
+    learner = ForwardSoftmax(4, 3, n_waves=0)
+    assert played(learner, 5_000, 1, rho=0.1) < 0.1
+    assert learner.restarts == 0
+    played(learner, 2_000, 2, rho=rho, turned=turned)
+    assert learner.restarts == 1
+    assert played(learner, 3_000, 3, rho=rho, turned=turned) < 0.1
+    assert abs(learner.rho_0 - rho) < 0.1
+    assert abs(learner.rho_1 - rho) < 0.1
+    assert learner.restarts == 1
+
+
+def test_known_rates_are_not_doubted() -> None:
+    """Of rates that were set and do not hold, clicks lack for ever: nothing begins anew."""
+    learner = ForwardSoftmax(4, 3, n_waves=0)
+    learner.set_rates(0.0, 0.0)
+    played(learner, 5_000, 1, rho=0.3)
+    assert learner.restarts == 0
+
+
+def test_a_restart_is_that_of_the_beginning() -> None:
+    """Nothing is left but four tenths of the sharpened scores, and what says who was shown."""
+    learner = ForwardSoftmax(4, 3, n_waves=0)
+    played(learner, 3_000, 1, rho=0.0)
+    before = learner.state()
+    learner._begin_anew()
+    after, first = learner.state(), ForwardSoftmax(4, 3, n_waves=0).state()
+    for name in ("covariances", "common_rates", "common_covariance", "own_rates"):
+        np.testing.assert_array_equal(np.asarray(after[name]), np.asarray(first[name]))
+    sharpness = np.asarray(before["common_rates"])[2]
+    assert sharpness > 1.0
+    np.testing.assert_allclose(
+        np.asarray(after["weights"]), 0.4 * sharpness * np.asarray(before["weights"]), rtol=1e-12
+    )
+    for name in ("counts", "centre"):
+        np.testing.assert_array_equal(np.asarray(after[name]), np.asarray(before[name]))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +314,8 @@ def test_bad_rates_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["counts", "covariances", "common_rates", "common_covariance", "own_rates"]
+    "name",
+    ["counts", "covariances", "common_rates", "common_covariance", "own_rates", "shortfall"],
 )
 def test_states_out_of_range_are_refused(name: str) -> None:
     """A count or a variance below 0 in a state is named."""
