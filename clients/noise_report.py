@@ -90,6 +90,9 @@ def summary(noise: Noise) -> list[str]:
         drift = "when clicks are seen to have changed" if noise.estimate_on_drift else ""
         when = " and ".join(filter(None, (every, drift))) or "only when somebody asks for it"
         lines.append(f"One is made {when}.")
+    if noise.restarts:
+        times = "once" if noise.restarts == 1 else f"{noise.restarts:,} times"
+        lines.append(f"Clicks stayed away that were expected: the learner began anew {times}.")
     if noise.drift_seq:
         lines.append(f"Clicks were last seen to have changed at event {noise.drift_seq:,}.")
     return lines

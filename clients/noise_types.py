@@ -106,6 +106,8 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         Whether the learner finds the rates itself, with each click.
     known
         Whether somebody set the rates in force: clicks do not move them.
+    restarts
+        How often the learner has begun anew, because clicks stayed away.
     """
 
     rates: NoiseRates
@@ -118,6 +120,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     rates_by_label: dict[str, NoiseRates] = {}
     learned: bool = False
     known: bool = False
+    restarts: int = 0
 
     @property
     def source(self) -> Estimate | None:

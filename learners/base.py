@@ -110,6 +110,11 @@ class Learner(ABC):
         self._active = np.ones(check_count("n_labels", n_labels), dtype=np.bool_)
 
     @property
+    def restarts(self) -> int:
+        """How often it has begun anew by itself; 0 where it never does."""
+        return 0
+
+    @property
     def n_labels(self) -> int:
         """Number of label codes ever given out, retired ones included."""
         return self._n_labels

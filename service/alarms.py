@@ -1,4 +1,4 @@
-"""Says in the log when the hub alarm of a model goes on or off."""
+"""Says in the log when a model's hub alarm goes on or off, and when its learner begins anew."""
 
 from __future__ import annotations
 
@@ -24,9 +24,26 @@ class Alarms:
 
     def __init__(self) -> None:
         self._on: set[str] = set()
+        self._restarts: dict[str, int] = {}
 
     def tell(self, replicas: Iterable[Replica]) -> None:
-        """Write a line for each model whose alarm went on or off since the last time."""
+        """Write a line for each model to which something of this happened since the last time."""
+        models = list(replicas)
+        self._tell_hub_alarms(models)
+        self._tell_restarts(models)
+
+    def _tell_restarts(self, replicas: Iterable[Replica]) -> None:
+        restarts = {each.key: each.fold.learner.restarts for each in replicas}
+        for key, count in sorted(restarts.items()):
+            # What a model had behind it when it was loaded is no news.
+            if count > self._restarts.get(key, count):
+                log.warning(
+                    "clicks stay away that the learner expected: it begins anew",
+                    extra={"model": key, "restarts": count},
+                )
+        self._restarts = restarts
+
+    def _tell_hub_alarms(self, replicas: Iterable[Replica]) -> None:
         watches = {each.key: watch for each in replicas if (watch := hub_watch_of(each))}
         on = {key for key, watch in watches.items() if watch.raised}
         # A model that is not held any more is forgotten: another one may get its name.

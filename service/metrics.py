@@ -109,6 +109,14 @@ class _ModelCollector(Collector):
         for replica in self._replicas:
             rewinds.add_metric([replica.spec.name], replica.rewinds)
         yield rewinds
+        restarts = CounterMetricFamily(
+            "misclick_restarts",
+            "Times the learner that decides began anew, because clicks stayed away.",
+            labels=["model"],
+        )
+        for replica in self._replicas:
+            restarts.add_metric([replica.spec.name], replica.fold.learner.restarts)
+        yield restarts
         yield from self._estimates()
 
     def _estimates(self) -> Iterator[Metric]:

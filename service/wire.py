@@ -228,6 +228,10 @@ class NoiseOut(Struct):
     known: Annotated[
         bool, Meta(description="Whether somebody set the rates in force: clicks do not move them.")
     ]
+    restarts: Annotated[
+        int,
+        Meta(description="How often the learner has begun anew, because clicks stayed away."),
+    ]
 
 
 class Asked(Struct):

@@ -56,7 +56,7 @@ class NeighborhoodNoise:
         self.around = around
         self._window = window
         self._quantile = quantile
-        self._cached: tuple[tuple[int, int, int], list[int], FloatArray | None] | None = None
+        self._cached: tuple[tuple[int, int], list[int], FloatArray | None] | None = None
 
     @property
     def n_labels(self) -> int:
@@ -92,7 +92,7 @@ class NeighborhoodNoise:
 
     def inverse(self) -> tuple[list[int], FloatArray | None]:
         """Return the labels in the window and the inverse of their matrix, if it is usable."""
-        version = (self._window.first, self._window.next, self.n_labels)
+        version = (self._window.first, self._window.next)
         if self._cached is None or self._cached[0] != version:
             present, transition = self.transition()
             self._cached = (version, present, usable_inverse(transition))

@@ -127,6 +127,10 @@ def test_rates_in_force_are_shown_by_label() -> None:
             noise(learned=True, estimate_every=0, rates_by_label={"a": HALF, "b": TENTH}),
             ["finds them itself"],
         ),
+        (
+            noise(learned=True, estimate_every=0, restarts=1),
+            ["finds them itself", "the learner began anew once"],
+        ),
         (noise(known=True, estimate_every=0), ["They were set", "only when somebody asks"]),
         (noise(asked=True), ["No estimate", "An estimate is asked for"]),
         (

@@ -31,3 +31,13 @@ def test_each_turn_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     on, off = [("t/one", True)], [("t/one", False)]
     assert told == [on, [], off, on, []]
     assert not caplog.records
+
+
+def test_each_restart_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Not those that a model had behind it when it was loaded."""
+    alarms, told = Alarms(), []
+    for restarts in (2, 2, 3, 3, 0):
+        alarms.tell([_replica("t/one", SimpleNamespace(restarts=restarts))])
+        told.append([(r.__dict__["model"], r.__dict__["restarts"]) for r in caplog.records])
+        caplog.clear()
+    assert told == [[], [], [("t/one", 3)], [], []]

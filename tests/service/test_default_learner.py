@@ -14,24 +14,35 @@ RHO_0, RHO_1 = {"a": 0.05, "b": 0.1, "c": 0.7}, 0.1
 ROUNDS, BATCH = 3_000, 500
 
 
+def make(http: httpx.Client) -> Model:
+    """Return a model with the default learner, without waves: the corners are far apart."""
+    spec = {"labels": LABELS, "features": {"type": "dense", "size": 3}, "scaling": "none"}
+    return Model(http, **spec, learner={"kind": "forward_softmax", "n_waves": 0})
+
+
+def play(model: Model, rounds: int, seed: int, *, turned: int = 0) -> None:
+    """Let a model decide on points around three corners, and answer with noisy clicks."""
+    rng = np.random.default_rng(seed)
+    for _ in range(rounds // BATCH):
+        corners = rng.integers(3, size=BATCH)
+        xs = rng.normal(size=(BATCH, 3)) * 0.3 + np.eye(3)[corners]
+        decisions = model.post_lines("predict", [{"x": x.tolist()} for x in xs])
+        told = []
+        for corner, decision, flip in zip(corners, decisions, rng.random(BATCH), strict=True):
+            label = decision["label"]
+            right = label == LABELS[(corner + turned) % 3]
+            clicked = flip >= RHO_1 if right else flip < RHO_0[label]
+            told.append({"decision_id": decision["decision_id"], "feedback": int(clicked)})
+        model.post_lines("feedback", told)
+
+
 def test_it_finds_the_noise_by_itself(http: httpx.Client) -> None:
     """Over HTTP: the rates of each label that it found, who found them, and what they correct."""
-    spec = {"labels": LABELS, "features": {"type": "dense", "size": 3}, "scaling": "none"}
-    model = Model(http, **spec, learner={"kind": "forward_softmax", "n_waves": 0})
+    model = make(http)
     del model.spec["learner"]
     named = http.post("/v1/models", json=model.spec | {"name": "by-default"}).json()
     assert named["learner"]["kind"] == "forward_softmax"
-    rng = np.random.default_rng(0)
-    for _ in range(ROUNDS // BATCH):
-        truths = rng.integers(3, size=BATCH)
-        xs = rng.normal(size=(BATCH, 3)) * 0.3 + np.eye(3)[truths]
-        decisions = model.post_lines("predict", [{"x": x.tolist()} for x in xs])
-        told = []
-        for truth, decision, flip in zip(truths, decisions, rng.random(BATCH), strict=True):
-            label = decision["label"]
-            clicked = flip >= RHO_1 if label == LABELS[truth] else flip < RHO_0[label]
-            told.append({"decision_id": decision["decision_id"], "feedback": int(clicked)})
-        model.post_lines("feedback", told)
+    play(model, ROUNDS, 0)
     noise = http.get(f"{model.path}/noise").json()
     found = {name: each["rho_0"] for name, each in noise["rates_by_label"].items()}
     assert found["c"] > 0.4 > max(found["a"], found["b"])
@@ -49,3 +60,15 @@ def test_it_finds_the_noise_by_itself(http: httpx.Client) -> None:
     assert (noise["learned"], noise["known"]) == (False, True)
     http.delete(model.path)
     http.delete("/v1/models/by-default")
+
+
+def test_it_says_that_it_began_anew(http: httpx.Client) -> None:
+    """Labels that changed places: the learner tells how often clicks stayed away, everywhere."""
+    model = make(http)
+    play(model, ROUNDS, 0)
+    assert http.get(f"{model.path}/noise").json()["restarts"] == 0
+    play(model, 2 * BATCH, 1, turned=1)
+    assert http.get(f"{model.path}/noise").json()["restarts"] == 1
+    name = model.path.rpartition("/")[2]
+    assert f'misclick_restarts_total{{model="{name}"}} 1.0' in http.get("/metrics").text
+    http.delete(model.path)
