@@ -60,6 +60,11 @@ class Ours(Contestant):
         if knows == TOLD:
             give_rates(self._learner, LabelRates(*true, *np.zeros((2, data.n_labels))))
 
+    @property
+    def restarts(self) -> int:
+        """How often the learner has begun anew by itself."""
+        return self._learner.restarts
+
     def show(self, row: int, uniform: float) -> int:
         """Draw from the learner's distribution."""
         self._row = row
