@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from learners.errors import StateError
-from learners.neighbors.alarm import HubWatch, hub_alarm
+from learners.neighbors import alarm as module
+from learners.neighbors.alarm import HubAlarm, HubWatch, hub_alarm
 from learners.neighbors.hubness_learner import HwKNN
 from learners.neighbors.neighborhoods import Neighborhoods
 from learners.noise.corruption import flip_by_hubness, flip_uniform
@@ -72,6 +73,20 @@ def test_the_watch_goes_on_with_an_attack_and_off_after_it() -> None:
     learner.learn_many(xs, labels)
     assert not watch.raised
     assert on < watch.since <= 1500
+
+
+def test_the_watch_does_not_flicker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on at z = 3.09, and off below 1.64 only."""
+    # Of 1,000 examples with variance 5, 100 are suspected: mean 500, standard deviation 21.2.
+    looks = [HubAlarm(1000, 100, total, 5000, 30_000) for total in (550, 570, 550, 530, 550)]
+    assert [round(look.z, 1) for look in looks] == [2.4, 3.3, 2.4, 1.4, 2.4]
+    monkeypatch.setattr(module, "hub_alarm", lambda _near: looks.pop(0))
+    watch, raised = HubWatch(1000), []
+    near = Neighborhoods(0, np.zeros(1, np.int32), np.ones((1, 1), np.int32))
+    for _ in range(5):
+        watch.look(near)
+        raised.append(watch.raised)
+    assert raised == [False, True, True, False, False]
 
 
 def test_the_watch_looks_at_the_same_examples_in_batches_and_one_by_one() -> None:

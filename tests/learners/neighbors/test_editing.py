@@ -99,6 +99,19 @@ def test_misses_weigh_by_class_size() -> None:
     assert np.flatnonzero(_condemned(labels, hits, misses)).tolist() == [6]
 
 
+@pytest.mark.parametrize(
+    ("n_classes", "hits", "misses", "condemned"),
+    [(4, 0, 1, False), (4, 0, 2, True), (3, 0, 1, True), (4, 2, 30, False), (4, 1, 30, True)],
+)
+def test_rescue_rules_of_hmn_ei(n_classes: int, hits: int, misses: int, *, condemned: bool) -> None:
+    """Of many classes fewer misses than half as many are none; a quarter of one's class saves."""
+    labels = np.repeat(np.arange(n_classes), 8)
+    all_hits, all_misses = np.full(len(labels), 3), np.zeros(len(labels), np.int64)
+    all_hits[0], all_misses[0] = hits, misses
+    gone = np.flatnonzero(_condemned(labels, all_hits, all_misses)).tolist()
+    assert gone == ([0] if condemned else [])
+
+
 def test_hmn_ei_takes_a_mislabelled_example() -> None:
     """An example inside the other class goes, and one nearest neighbour gets no worse."""
     rng = np.random.default_rng(6)

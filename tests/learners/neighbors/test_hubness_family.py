@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from learners.neighbors.anhbnn import ANHBNN, _information
 from learners.neighbors.hfnn import HFNN
 from learners.neighbors.hiknn import HIKNN
-from learners.neighbors.hubness import skewness
+from learners.neighbors.hubness import hubness_report, skewness
 from learners.neighbors.hubness_learner import HwKNN
+from learners.neighbors.neighborhoods import Neighborhoods
 from learners.neighbors.nhbnn import NHBNN
 from learners.neighbors.search import Found
 from learners.neighbors.weighted import AKNN, NWKNN
@@ -159,6 +160,25 @@ def test_golden_counts_of_occurrence() -> None:
     assert learner._badness() == pytest.approx((1.2, 1.248999599680), abs=1e-12)
     weights = {voter.label: float(voter.votes.max()) for voter in learner.neighbors(POINTS[2])}
     assert weights[0] == pytest.approx(2.613705438739, abs=1e-9)
+
+
+def test_hubs_are_told_by_occurrences_and_the_bad_ones_named() -> None:
+    """The one with most comes first; bad is who is looked at by others for more than half."""
+    members = np.repeat([5, 2, 0, 1], (16, 12, 1, 1))[:, np.newaxis].astype(np.int32)
+    labels = np.zeros(30, np.int32)
+    labels[:9] = 1  # of those that look at 5, which has label 1 too, 7 have label 0
+    labels[16:22] = 1  # and of those that look at 2, half
+    report = hubness_report(Neighborhoods(100, labels, members))
+    assert report.threshold == pytest.approx(1 + 2 * math.sqrt(402 / 30 - 1))
+    assert report.hubs.tolist() == [105, 102]
+    assert report.occurrences.tolist() == [16, 12]
+    assert report.bad_occurrences.tolist() == [7, 6]
+    assert report.bad.tolist() == [False, False]
+    labels[7:9] = 0
+    report = hubness_report(Neighborhoods(100, labels, members))
+    assert report.bad_occurrences.tolist() == [9, 6]
+    assert report.bad.tolist() == [True, False]
+    assert (report.n_orphans, report.bad_share) == (26, 17 / 30)
 
 
 def test_golden_memberships_of_an_orphan() -> None:

@@ -162,6 +162,15 @@ def test_the_many_label_form_reduces_to_two(seed: int, quantile: float) -> None:
             assert two.distribution(query).greedy == three.distribution(query).greedy
 
 
+def test_a_label_that_nobody_has_is_below_all_others() -> None:
+    """Also below one whose corrected share is negative, where the choice is between the two."""
+    learner = RkNN(1, 3, k=2, k_noise=4)
+    learner.learn_many(LINE, _LABELS)
+    x = np.zeros(1)
+    assert learner.scores(x)[1] < 0
+    assert learner.distribution(x, [1, 2]).greedy == 1
+
+
 @pytest.mark.parametrize(
     ("quantile", "extremes"), [(0.0, (1, 4)), (0.39, (1, 4)), (0.4, (2, 3)), (0.49, (2, 3))]
 )
