@@ -8,7 +8,8 @@ Each log is 5,000 rounds of the 64-feature digits, drawn with replacement, that 
 rates and gamma 0.1 decided and learned from, starting from nothing; 200 logs a setting, each of
 its own seed. What is evaluated: the policy that decided; its greedy labels (no exploration);
 uniform; one constant label; a linear classifier fixed before; and a Banditron that learns from the
-same log without deciding, each round before it learns from it. The true value is known, because
+same log without deciding, each round before it learns from it; and how much more each is worth
+than what was shown ("gain"). The true value is known, because
 the right labels are: over the drawn instances for what learns on the way, over the data set for
 what is fixed. Noise: 15/15, 20/40 and 40/40 % for all labels, and rates of each label's own, from
 [.02, .5] and [.02, .3]. The rates that correct are "true"; "audited", measured with their
@@ -173,7 +174,13 @@ def estimates(evaluation: Evaluation, policy: Policy) -> dict[str, Value]:
     if policy.probabilities is not None:
         followed = (policy.probabilities * evaluation.predicted).sum(1)
         found["dr"] = evaluation.doubly_robust(policy.weights, followed)
+        found["gain"] = evaluation.gain(policy.weights, followed)
     return found
+
+
+def truth_of(how: str, policy: Policy, shown: Policy) -> float:
+    """Return what an estimate of a policy should be, `shown` being the one that decided."""
+    return policy.truth - shown.truth if how == "gain" else policy.truth
 
 
 def audited(rates: AssumedRates, rng: np.random.Generator) -> AssumedRates:
@@ -252,7 +259,8 @@ def run_setting(data: Dataset, other: Banditron, setting: str, plan: Plan) -> Ce
             evaluation = Evaluation(log.rounds, rates)
             for name, policy in wanted.items():
                 for how, value in estimates(evaluation, policy).items():
-                    inside = value.low <= policy.truth <= value.high
+                    right = truth_of(how, policy, wanted["deciding"])
+                    inside = value.low <= right <= value.high
                     hits.setdefault(f"{kind}|{name}|{how}", []).append(
                         (inside, value.high - value.low)
                     )

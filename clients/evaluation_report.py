@@ -30,7 +30,7 @@ def values_table(evaluation: Evaluation) -> Table:
     what = "Clicks" if evaluation.rates_from == "nothing" else "Right labels"
     result = Table(title=f"{what}, %, with 95 % intervals", title_justify="left")
     result.add_column("policy")
-    for name in ("IPS", "SNIPS", "doubly robust", "as good as"):
+    for name in ("IPS", "SNIPS", "doubly robust", "gain", "as good as"):
         result.add_column(name, justify="right")
     result.add_column("verdict")
     for policy in evaluation.policies:
@@ -41,13 +41,15 @@ def values_table(evaluation: Evaluation) -> Table:
 
 
 def _cells(policy: PolicyValue) -> list[str]:
-    return [_cell(value) for value in (policy.ips, policy.snips, policy.dr)]
+    values = [_cell(value) for value in (policy.ips, policy.snips, policy.dr)]
+    return [*values, _cell(policy.gain, "+")]
 
 
-def _cell(value: Value | None) -> str:
+def _cell(value: Value | None, sign: str = "") -> str:
     if value is None:
         return "-"
-    return f"{100 * value.value:.1f} ({100 * value.low:.1f} to {100 * value.high:.1f})"
+    numbers = [f"{100 * number:{sign}.1f}" for number in (value.value, value.low, value.high)]
+    return "{} ({} to {})".format(*numbers)
 
 
 def slice_summary(evaluation: Evaluation) -> list[str]:

@@ -46,6 +46,9 @@ class PolicyValue(msgspec.Struct, frozen=True, kw_only=True):
         `"trusted"`, or why not.
     ips, snips, dr
         Inverse propensity, self-normalised, doubly robust; None where there is none.
+    gain
+        How much more than what was shown in these rounds it is worth, by `dr`; None where that is.
+        To decide between the two, look here: most of what is in doubt of one is in doubt of both.
     """
 
     policy: Literal["deciding", "elsewhere", "uniform", "challenger", "label"]
@@ -57,6 +60,7 @@ class PolicyValue(msgspec.Struct, frozen=True, kw_only=True):
     ips: Value | None
     snips: Value | None
     dr: Value | None
+    gain: Value | None = None
 
     @property
     def best(self) -> Value | None:

@@ -278,7 +278,7 @@ def _value(evaluation: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -
     if n_rounds < 2:
         return PolicyOut(*head)
     part = evaluation.only(policy.which)
-    robust = None
+    robust = gain = None
     if not policy.decided:
         followed = (
             part.predicted[:, active].mean(1)
@@ -286,9 +286,10 @@ def _value(evaluation: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -
             else part.predicted[np.arange(n_rounds), policy.shown]
         )
         robust = _out(part.doubly_robust(weights, followed))
+        gain = _out(part.gain(weights, followed))
     normalised = part.snips(weights)
     snips = None if normalised is None else _out(normalised)
-    return PolicyOut(*head, _out(part.ips(weights)), snips, robust)
+    return PolicyOut(*head, _out(part.ips(weights)), snips, robust, gain)
 
 
 def verdict_of(weights: NDArray[np.float64]) -> str:

@@ -35,6 +35,10 @@ class PolicyOut(Struct, frozen=True):
     dr: Annotated[
         ValueOut | None, Meta(description="Null for who decided all rounds: his labels were shown.")
     ] = None
+    gain: Annotated[
+        ValueOut | None,
+        Meta(description="How much more than what was shown in these rounds it is worth, by dr."),
+    ] = None
 
 
 class EvaluationOut(Struct, frozen=True):

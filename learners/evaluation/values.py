@@ -6,11 +6,14 @@ was clicked. With h the corrected bit, p the logged propensity and w = pi(label 
     IPS    v = mean(w h)                                                                [1]_
     SNIPS  v = sum(w h) / sum(w)                                                        [2]_
     DR     v = mean(sum_r pi(r | x) q(x, r) + w (h - q(x, label)))                      [3]_
+    gain   g = mean(sum_r pi(r | x) q(x, r) + w (h - q(x, label)) - h)
     h = (feedback - rho_0) / (1 - rho_0 - rho_1),  with the rates of the shown label    [4]_
 
 Over the noise the mean of h is 1 where the label was right and 0 where it was wrong, so what
 holds of the three with clean bits holds of them with flipped ones. Without the correction they
-estimate how often the policy is clicked, which is another number.
+estimate how often the policy is clicked, which is another number. The gain is by how much a policy
+beats what was shown, round by round: what both have in common, rounds that are hard or rates that
+are in doubt, is in it once, with the sign that it has there.
 
 The interval is the normal one with two additions. The variance has one unseen round more, of
 the largest weight and with the bit that surprises most: where a policy has been followed in a
@@ -182,16 +185,40 @@ class Evaluation:
         InputError
             If an array is not as said.
         """
-        self._check(weights=weights, followed=followed)
-        shown = self.predicted[np.arange(len(weights)), self.rounds.labels]
-        terms = followed + weights * (self._rewards - shown)
+        terms = self._robust_terms(weights, followed)
         value = float(terms.mean())
         return self._value(value, terms - value, weights)
 
-    def _value(self, value: float, moves: FloatArray, weights: FloatArray) -> Value:
-        """Return the value with its interval; `moves` is what each round moves it by, times n."""
+    def gain(self, weights: FloatArray, followed: FloatArray) -> Value:
+        """Return how much more than what was shown the policy is worth, doubly robust, in pairs.
+
+        Use it to decide between the two: the intervals of each alone say less, because most of what
+        is in doubt is in doubt of both. Below 0 where what was shown was better; 0, without an
+        interval, for a policy that shows just that.
+
+        Parameters and error are those of `doubly_robust`.
+        """
+        terms = self._robust_terms(weights, followed) - self._rewards
+        gain = float(terms.mean())
+        return self._value(gain, terms - gain, weights - 1.0, float(self._rewards.mean()))
+
+    def _robust_terms(self, weights: FloatArray, followed: FloatArray) -> FloatArray:
+        self._check(weights=weights, followed=followed)
+        shown = self.predicted[np.arange(len(weights)), self.rounds.labels]
+        terms: FloatArray = followed + weights * (self._rewards - shown)
+        return terms
+
+    def _value(
+        self, value: float, moves: FloatArray, weights: FloatArray, usual: float | None = None
+    ) -> Value:
+        """Return the value with its interval.
+
+        `moves` is what each round moves it by, times n, `weights` by how much its bit does, and
+        `usual` what a bit usually is, where that is not the value.
+        """
         n_rounds = len(moves)
-        surprise = float(weights.max()) * _largest_surprise(value, self.rates)
+        level = value if usual is None else usual
+        surprise = float(np.abs(weights).max()) * _largest_surprise(level, self.rates)
         squares = float((moves**2).sum()) + surprise**2
         variance = squares / (n_rounds * (n_rounds - 1)) + self._rates_variance(weights)
         error = float(np.sqrt(variance))

@@ -35,11 +35,14 @@ def test_what_policies_are_worth_is_shown(
     command = ["evaluate", name, "--url", service.url]
     assert main(command) == 0
     said = capsys.readouterr().out
-    dr = next(policy.dr for policy in known.policies if policy.name == "passive")
+    passive = next(policy for policy in known.policies if policy.name == "passive")
+    dr, gain = passive.dr, passive.gain
     assert dr is not None
+    assert gain is not None
     for part in (
         *("decides: original", "challenger: passive", "every label alike", "always a"),
         f"{100 * dr.value:.1f} ({100 * dr.low:.1f} to {100 * dr.high:.1f})",
+        f"{100 * gain.value:+.1f} ({100 * gain.low:+.1f} to {100 * gain.high:+.1f})",
         "From 400 rounds, events 2 to 401 of 401.",
         "was made with or has found: 10.0 % false clicks, 25.0 % missed clicks",
     ):

@@ -118,13 +118,15 @@ async def test_the_numbers_are_the_librarys(client: httpx.AsyncClient) -> None:
             assert got["dr"]["value"] == pytest.approx(robust.value, abs=robust.error / 2)
         else:
             assert got["dr"] == near(robust)
+            followed = (probabilities * expected.predicted).sum(1)
+            assert got["gain"] == near(expected.gain(weights, followed))
         assert got["trusted"]
     newest = policy(await evaluated(client, path, rounds=400), "challenger")
     last = expected.only(np.arange(1100, 1500))
     assert newest["ips"] == near(last.ips(weights_of(last.rounds, shadow[1100:])))
     deciding = policy(found, "deciding")
     assert deciding["ips"] == near(expected.ips(np.ones(1500)))
-    assert (deciding["effective"], deciding["dr"]) == (1500, None)
+    assert (deciding["effective"], deciding["dr"], deciding["gain"]) == (1500, None, None)
     shown = np.array(list("abc"))[rounds.labels]
     truth = float((shown == np.array(rights)).mean())
     assert deciding["ips"]["low"] < truth < deciding["ips"]["high"]
