@@ -65,12 +65,14 @@ def test_gain_by_hand() -> None:
     assert found.error == pytest.approx(np.sqrt(squares / 6 + (-6 / 3 * 0.1) ** 2))
 
 
-def test_gain_of_what_was_never_shown() -> None:
-    """Of such a policy only predictions tell; the bits that count are those of what was shown."""
-    found = Evaluation(ROUNDS, RATES).gain(np.zeros(3), np.full(3, 0.5))
-    # Terms -1.1, .5, -1.5 around -.7, and the farthest bit of weight -1.
-    squares = 0.4**2 + 1.2**2 + 0.8**2 + 1.4**2
-    assert (found.value, found.error) == pytest.approx((-0.7, np.sqrt(squares / 6)))
+def test_gain_of_another_label_in_one_round() -> None:
+    """The bit that surprises most weighs as much in a round whose label the policy does not show."""
+    evaluation = Evaluation(ROUNDS, RATES)
+    evaluation.predicted = np.full((3, 2), 0.5)
+    found = evaluation.gain(np.array([0.0, 1.0, 1.0]), np.full(3, 0.5))
+    # Terms .5 - 1.6, 0, 0, and the farthest bit of weight -1.
+    squares = (1.1 * 2 / 3) ** 2 + 2 * (1.1 / 3) ** 2 + 1.4**2
+    assert (found.value, found.error) == pytest.approx((-1.1 / 3, np.sqrt(squares / 6)))
 
 
 def test_what_was_shown_gains_nothing() -> None:
