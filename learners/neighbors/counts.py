@@ -65,13 +65,13 @@ class Occurrences:
         bad: Counts = self.total(slots) - self.by_label[slots, self.graph.window.labels[slots]]
         return bad
 
-    def table(self) -> Counts:
-        """Return (K, K): how many places those labelled l take in the lists of those labelled c."""
-        live = self.graph.window.live()
-        n_labels = self.by_label.shape[1]
-        table: Counts = np.zeros((n_labels, n_labels), dtype=np.int64)
-        np.add.at(table, self.graph.window.labels[live], self.by_label[live])
-        return table
+    def of_label(self, label: int) -> Counts:
+        """Return the sum of N_{k,c} over the examples of one label, by c, (K,)."""
+        used = self.graph.window.extent
+        # Slots that are not alive occur nowhere.
+        own = np.flatnonzero(self.graph.window.labels[:used] == label)
+        places: Counts = np.add.reduce(self.by_label.take(own, axis=0), axis=0)
+        return places
 
     def forget(self, slots: Slots) -> None:
         """Take back the places in these slots' lists."""

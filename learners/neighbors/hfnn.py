@@ -110,7 +110,7 @@ class HFNN(HubnessLearner):
         rare = self._occurrences.total(found.slots) <= self.anti_hub
         if rare.any():
             labels = self._examples.labels[found.slots[rare]]
-            occurred[rare] = self._occurrences.table()[labels]
+            occurred[rare] = [self._occurrences.of_label(label) for label in labels.tolist()]
         if self.include_self:
             occurred[~rare] += self._labels_of(found)[~rare]
         totals = np.add.reduce(occurred, axis=1)[:, np.newaxis]

@@ -116,9 +116,9 @@ class NHBNN(HubnessLearner):
         self, likelihoods: FloatArray, label: int, counts: np.ndarray
     ) -> FloatArray:
         """Mix an anti-hub's own likelihoods, (K,), with those of its label's examples."""
-        table = self._occurrences.table()[label].astype(np.float64)
-        table[label] += counts[label]
-        rates = table / (self._places() * counts[label] * np.maximum(counts, 1)) + _RATE_SMOOTHING
+        places = self._occurrences.of_label(label).astype(np.float64)
+        places[label] += counts[label]
+        rates = places / (self._places() * counts[label] * np.maximum(counts, 1)) + _RATE_SMOOTHING
         rates[counts == 0] = 0.0
         likelihoods = np.where(counts > 0, likelihoods, 0.0)
         factor = _OWN_PART * likelihoods / np.add.reduce(likelihoods)

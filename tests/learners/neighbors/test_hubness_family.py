@@ -20,6 +20,7 @@ from learners.neighbors.search import Found
 from learners.neighbors.weighted import AKNN, NWKNN
 from learners.neighbors.window_learner import WindowLearner
 from tests.learners.neighbors.golden import LABELS, POINTS, QUERIES
+from tests.reference.neighbors import PlainWindow
 
 
 def _taught(learner: WindowLearner) -> WindowLearner:
@@ -179,6 +180,20 @@ def test_hubs_are_told_by_occurrences_and_the_bad_ones_named() -> None:
     assert report.bad_occurrences.tolist() == [9, 6]
     assert report.bad.tolist() == [True, False]
     assert (report.n_orphans, report.bad_share) == (26, 17 / 30)
+
+
+def test_places_of_a_label_are_counted_as_the_window_moves() -> None:
+    """Of the examples there are: those that left it take their places along."""
+    rng = np.random.default_rng(8)
+    xs, labels = rng.normal(size=(60, 2)), rng.integers(0, 3, size=60)
+    learner, plain = HFNN(2, 3, window=25, k=3), PlainWindow(25)
+    for some in (slice(0, 20), slice(20, 60)):
+        learner.learn_many(xs[some], labels[some])
+        plain.insert(xs[some].astype(np.float32), labels[some])
+        table = np.zeros((3, 3), np.int64)
+        for label, counts in zip(plain.labels, plain.occurrences(3, 3), strict=True):
+            table[label] += counts
+        assert [learner._occurrences.of_label(c).tolist() for c in range(3)] == table.tolist()
 
 
 def test_golden_memberships_of_an_orphan() -> None:
