@@ -37,8 +37,9 @@ from service.store import Meta, Recorded, Store, Verdict
 
 #: Items of one script call out of a batch: Redis is busy with it for about 2 ms.
 SCRIPT_ITEMS = 250
-#: What one decision is taken to cost before the first one was made.
-GUESS_S = 1e-4
+#: What one decision is taken to cost before the first one was made, which is made alone then: among
+#: a thousand labels some learners take 10 ms for one, and a hundred would be a second.
+GUESS_S = TURN_S
 #: What a client is told whose call met a log that had lost events.
 ANOTHER_LOG = "the log was found to be another one: try again"
 

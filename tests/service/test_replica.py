@@ -258,6 +258,17 @@ async def test_dear_decisions_go_in_small_groups(
             assert (sizes[0], sum(sizes)) == (most, len(asks))
 
 
+async def test_the_first_decision_is_made_alone(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects the others' turn: nobody knows yet what one costs, and it may be 10 ms."""
+    async with opened(store_url) as store:
+        replica = await replica_of(store, await make(store, **LABELLED))
+        sizes = groups_of(replica, monkeypatch)
+        await replica.predict_many([Ask(row(i), None, None) for i in range(9)])
+        assert (sizes[0], sum(sizes)) == (1, 9)
+
+
 def groups_of(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that will hold how many asks each group had that is decided from now on."""
     sizes, decide = list[int](), Replica._decide
