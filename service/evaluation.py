@@ -160,9 +160,11 @@ def _found(learner: Learner) -> AssumedRates:
 
 
 def _assumed(rates: Rates, n_labels: int) -> AssumedRates:
-    common = AssumedRates.same(NoiseRates(rates.rho_0, rates.rho_1), n_labels)
+    found = rates.errors or (0.0, 0.0)
+    common = AssumedRates.same(NoiseRates(rates.rho_0, rates.rho_1), n_labels, found)
     each = rates.by_label
-    if each is None:
+    if each is None or rates.errors is not None:
+        # What they are off by, where labels are alike, all are: it does not average out over them.
         return common
     come = n_labels - len(each.rho_0)
     try:

@@ -115,6 +115,12 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     rho_0: float
     rho_1: float
     by_label: RatesByLabel | None = None
+    #: Standard errors of rho_0 and rho_1, of an estimate that found the labels' rates to be alike.
+    errors: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.errors is not None and not all(0.0 <= error <= 1.0 for error in self.errors):
+            raise ValueError(f"the rates' errors are {self.errors}")
 
     @property
     def estimated(self) -> bool:

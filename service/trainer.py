@@ -260,7 +260,10 @@ def record_of(result: Estimate) -> bytes:
         [label.rho_0_error for label in result.by_label],
         [label.rho_1_error for label in result.by_label],
     )
-    return msgspec.json.encode(Rates(result.rho_0, result.rho_1, each))
+    errors = None
+    if not (result.labels_differ or result.rho_0_error is None or result.rho_1_error is None):
+        errors = (result.rho_0_error, result.rho_1_error)
+    return msgspec.json.encode(Rates(result.rho_0, result.rho_1, each, errors))
 
 
 if __name__ == "__main__":

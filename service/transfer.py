@@ -130,6 +130,7 @@ class Line(Struct, forbid_unknown_fields=True, omit_defaults=True):
     rho_0: float | None = None
     rho_1: float | None = None
     by_label: RatesByLabel | None = None
+    errors: tuple[float, float] | None = None
     challenger: ChallengerChange | None = None
 
 
@@ -193,6 +194,7 @@ def _line(entry: Entry, labels: Sequence[str]) -> bytes:
         line.challenger = payload
     else:
         line.rho_0, line.rho_1, line.by_label = payload.rho_0, payload.rho_1, payload.by_label
+        line.errors = payload.errors
     return msgspec.json.encode(line) + b"\n"
 
 
@@ -356,7 +358,7 @@ def _payload(kind: Kind, line: Line, labels: Sequence[str], size: int) -> Payloa
     if kind is Kind.LABELS:
         return LabelChange(line.add or [], line.retire or [], line.features or {})
     if kind is Kind.RATES:
-        return Rates(_given(line.rho_0), _given(line.rho_1), line.by_label)
+        return Rates(_given(line.rho_0), _given(line.rho_1), line.by_label, line.errors)
     if kind is Kind.CHALLENGER:
         return _given(line.challenger)
     x, label = _row(_given(line.x), size), _code(labels, _given(line.label))

@@ -270,6 +270,11 @@ def test_the_rates_are_those_in_force() -> None:
     assert rates.rho_0.tolist() == [0.1, 0.2, 0.3, 0.25]
     assert rates.rho_1_error.tolist()[:3] == [0.02] * 3
     assert rates.rho_1_error[3] > 0.25
+    # Labels that were found to be alike: what their rates are off by is the same for all.
+    fold.apply(admin(Rates(0.25, 0.15, each, (0.03, 0.04))))
+    rates, source = rates_in_force(fold)
+    assert (source, rates.shared, rates.rho_0.tolist()) == ("log", True, [0.25] * 4)
+    assert (rates.rho_0_error.tolist(), rates.rho_1_error.tolist()) == ([0.03] * 4, [0.04] * 4)
     # A label of which no click can be corrected: the common rates, for all.
     senseless = RatesByLabel([0.1, 0.6, 0.3], [0.2, 0.4, 0.0], [0.01] * 3, [0.02] * 3)
     fold.apply(admin(Rates(0.25, 0.15, senseless)))

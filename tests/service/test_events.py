@@ -77,7 +77,13 @@ EVENTS = (
         TIMES,
         NONCES,
         st.none(),
-        st.builds(Rates, st.floats(0, 1), st.floats(0, 1), st.none() | BY_LABEL),
+        st.builds(
+            Rates,
+            st.floats(0, 1),
+            st.floats(0, 1),
+            st.none() | BY_LABEL,
+            st.none() | st.tuples(st.floats(0, 1), st.floats(0, 1)),
+        ),
     )
 )
 
@@ -164,6 +170,14 @@ def test_the_labels_rates_are_equally_many() -> None:
     body = pack_body(Event(Kind.RATES, 0, bytes(12), None, Rates(0.1, 0.2, each)))
     with pytest.raises(LogBroken, match="equally many"):
         unpack_body(body.replace(b"[0.02]", b"[]"))
+
+
+def test_errors_of_rates_are_errors() -> None:
+    """Protects the evaluation from an imported event with a standard error below 0."""
+    rates = Rates(0.1, 0.2, None, (0.01, 0.02))
+    body = pack_body(Event(Kind.RATES, 0, bytes(12), None, rates))
+    with pytest.raises(LogBroken, match="errors are"):
+        unpack_body(body.replace(b"0.02", b"-1.0"))
 
 
 @pytest.mark.parametrize("bit", [b"2", b"9", b"x", b" "])

@@ -260,6 +260,9 @@ def test_a_trusted_result_becomes_an_event_with_each_labels_rates() -> None:
         0.2, 0.3, RatesByLabel([0.1, 0.3], [0.2, 0.4], [0.01, 0.03], [0.02, 0.04])
     )
     assert record_of(msgspec.structs.replace(result, trusted=False)) == b""
+    alike = msgspec.structs.replace(result, labels_differ=False, rho_1_error=0.05)
+    event = msgspec.json.decode(record_of(alike), type=Rates)
+    assert event.errors == (0.01, 0.05)
 
 
 def test_a_refusal_is_a_result_too() -> None:

@@ -116,8 +116,9 @@ async def test_the_labels_rates_are_exported_and_imported(client: httpx.AsyncCli
     path = await model_with_history(client)
     lines = await exported(client, path)
     each = RatesByLabel([0.1] * 4, [0.2] * 4, [0.01] * 4, [0.02] * 4)
-    body = pack_body(Event(Kind.RATES, 7, bytes(12), None, Rates(0.1, 0.2, each)))
-    told = {"rho_0": 0.1, "rho_1": 0.2, "by_label": msgspec.to_builtins(each)}
+    rates = Rates(0.1, 0.2, each, (0.02, 0.03))
+    body = pack_body(Event(Kind.RATES, 7, bytes(12), None, rates))
+    told = msgspec.json.decode(msgspec.json.encode(rates))
     place = {"seq": lines[-1]["seq"] + 1, "chain": chain_after(lines[-1]["chain"], body)}
     lines.append(place | {"time_ms": 7, "kind": "rates", "nonce": "00" * 12} | told)
     lines[0] |= {"head": place}

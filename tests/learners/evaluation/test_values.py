@@ -66,7 +66,7 @@ def test_gain_by_hand() -> None:
 
 
 def test_gain_of_another_label_in_one_round() -> None:
-    """The bit that surprises most weighs as much in a round whose label the policy does not show."""
+    """The bit that surprises most counts in a round whose label the policy does not show."""
     evaluation = Evaluation(ROUNDS, RATES)
     evaluation.predicted = np.full((3, 2), 0.5)
     found = evaluation.gain(np.array([0.0, 1.0, 1.0]), np.full(3, 0.5))
