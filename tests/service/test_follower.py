@@ -1,0 +1,59 @@
+"""How a copy folds its log: a turn at a time, beside what else its worker does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from service.events import Entry
+from service.fold import Fold
+from service.follower import TURN_S
+from tests.service.stores import make, opened, play, replica_of
+
+
+async def test_what_another_task_has_folded_tells_nothing_of_its_cost(store_url: str) -> None:
+    """Taken for free, sixty-four dear events came at once: two seconds without an answer."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        replica = await replica_of(store, address)
+        await play(replica, 6)
+        _, _, entries = await store.read(address, 0)
+        replica._event_s = 3 * TURN_S
+        await replica._follow(replica.fold, entries)
+        assert replica._event_s == 3 * TURN_S
+
+
+async def test_after_a_dear_event_the_others_have_as_many_turns(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request takes several turns: with one after each event it waited for twenty of them."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        replica = await replica_of(store, address)
+        await play(replica, 4)
+        _, _, entries = await store.read(address, 0)
+        follow, folded, turns = Fold.follow_many, 0, [0, 0, 0, 0]
+
+        def slowly(fold: Fold, some: Sequence[Entry]) -> None:
+            nonlocal folded
+            time.sleep(3.5 * TURN_S)
+            follow(fold, some)
+            folded += len(some)
+
+        async def others() -> None:
+            while folded < len(turns):
+                turns[folded] += 1
+                await asyncio.sleep(0)
+
+        monkeypatch.setattr(Fold, "follow_many", slowly)
+        replica._event_s = TURN_S
+        task = asyncio.create_task(others())
+        await replica._follow(Fold(replica.spec, address.uid), entries)
+        await task
+    # Before the first event nobody had one.
+    assert folded == 4
+    assert turns[0] == 0
+    assert min(turns[1:]) >= 3
