@@ -99,7 +99,7 @@ class _ModelCollector(Collector):
         yield self._gauge("folded_seq", "Events this worker has folded.", self._folded())
         yield self._gauge("snapshot_seq", "Events in the newest snapshot known.", self._snaps())
         yield self._gauge("rejected", "Events that the learner refused.", self._rejected())
-        text = "1 while labels of hubs look wrong more often than chance has it."
+        text = "1 while hubs look mislabelled, of models that this worker holds."
         yield self._gauge("hub_alarm", text, self._hub_alarms())
         rewinds = CounterMetricFamily(
             "misclick_rewinds",
