@@ -1,7 +1,8 @@
 """Nearest neighbours over a moving window, and what is robust to wrong labels on top of them.
 
 Learners from labels, all with `neighbors(x)` (who votes) and `suspects()` (who looks
-mislabelled); those that keep a graph also with `hubness()`, `alarm()` and `hub_watch`
+mislabelled); those that keep a graph (all but `KNN`, `AKNN`, `NWKNN`, and `RkNN` with given
+rates) also with `hubness()`, `alarm()` and `hub_watch`
     `KNN`; `RkNN`, `PlugIn`, `AutoRkNN` (asymmetric noise); `HwKNN`, `HFNN`, `HIKNN`, `NHBNN`,
     `ANHBNN` (many dimensions, heavy noise); `AKNN`, `NWKNN`
     (baselines).

@@ -111,6 +111,20 @@ def test_neighborhoods_are_those_of_the_window(make: LearnerFactory) -> None:
     assert near.members.tolist() == [[i for _, i in line] for line in plain.neighbors(2)]
 
 
+def test_who_keeps_a_graph() -> None:
+    """As docs/api.md says of the hubs, and the package's docstring."""
+    learners = {name.partition("-")[0]: make(2, 2) for name, make in CASES.items()}
+    without = {
+        kind
+        for kind, learner in learners.items()
+        if isinstance(learner, WindowLearner) and not learner.keeps_graph
+    }
+    assert without == {"knn", "aknn", "nwknn"}
+    given = create("rknn", 2, 2, rates="given", rho_0=0.1)
+    assert isinstance(given, WindowLearner)
+    assert not given.keeps_graph
+
+
 def test_questions_about_the_window_are_checked() -> None:
     """A negative number does not cut from the far end, and 1.7 is no example."""
     learner = create("knn", 1, 2, k=3)
