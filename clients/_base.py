@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 from typing import TypeVar
@@ -16,6 +17,8 @@ from clients.types import Example, Instance, Round
 T = TypeVar("T")
 #: Covers the 2 s in which the service answers 503 when its store is down.
 TIMEOUT_S = 10.0
+#: What a header can hold as one word.
+_KEY = re.compile(r"[!-~]+")
 
 
 class Base:
@@ -26,6 +29,11 @@ class Base:
     ) -> None:
         if not base_url.startswith(("http://", "https://")):
             raise InputError(f"base_url: expected http:// or https://, got {base_url!r}")
+        if not timeout_s > 0:
+            raise InputError(f"timeout_s: expected above 0, got {timeout_s!r}")
+        if api_key is not None and not _KEY.fullmatch(api_key):
+            # With the end of its line, say. An error must not tell the key.
+            raise InputError("api_key: expected printable ASCII characters, and no spaces or lines")
         self._base_url = base_url
         self._headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
         self._timeout_s = timeout_s

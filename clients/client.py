@@ -59,8 +59,9 @@ class Client(ModelCalls):
     Raises
     ------
     InputError
-        `base_url` is not an HTTP address. Every call may raise an `ApiError` (the service
-        refused), a `TransportError` (no answer on the last try) and a `ProtocolError`.
+        `base_url` is no HTTP address, `api_key` no word, or `timeout_s` not above 0. Every call
+        may raise an `ApiError` (the service refused), a `TransportError` (no answer on the last
+        try) and a `ProtocolError`.
 
     Examples
     --------

@@ -43,7 +43,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show what is found; return the exit status."""
     try:
-        with Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE)) as client:
+        with Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE) or None) as client:
             found = client.evaluate(args.model, rounds=args.rounds)
     except MisclickError as error:
         print(f"misclick evaluate: {in_words(error)}", file=sys.stderr)

@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     noise: Noise | WindowNoise
     try:
         check_outputs(png=args.png)
-        with Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE)) as client:
+        with Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE) or None) as client:
             if args.estimate:
                 number = client.estimate_noise(args.model)
                 # Standard output is for what is known in the end.

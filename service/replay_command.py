@@ -343,7 +343,9 @@ def players_of(
         yield {shown: InProcessPlayer(plain(spec)) for shown, spec in specs.items()}
         return
     with ExitStack() as stack:
-        client = stack.enter_context(Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE)))
+        client = stack.enter_context(
+            Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE) or None)
+        )
         for spec in specs.values():
             client.create_model(spec)
             if not args.keep:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import pytest
 
@@ -9,6 +11,7 @@ from clients import (
     ApiError,
     AsyncClient,
     Client,
+    InputError,
     ProtocolError,
     Retries,
     TransportError,
@@ -122,3 +125,24 @@ async def test_an_import_may_take_its_time() -> None:
             with pytest.raises(ApiError):
                 await promise
     assert waits.read_s == [2.5, IMPORT_S] * 2
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"base_url": "localhost:8000"}, "base_url: expected http:// or https://"),
+        ({"timeout_s": 0.0}, "timeout_s: expected above 0, got 0.0"),
+        ({"timeout_s": float("nan")}, "timeout_s: expected above 0, got nan"),
+        ({"api_key": "s3cret\n"}, "api_key: expected printable ASCII"),
+        ({"api_key": "s3cr\u00e9t"}, "api_key: expected printable ASCII"),
+        ({"api_key": ""}, "api_key: expected printable ASCII"),
+    ],
+)
+def test_what_no_client_can_be_made_of_is_said(
+    kind: type[Client] | type[AsyncClient], wrong: dict[str, Any], complaint: str
+) -> None:
+    """At once, and without the key: a file's last line came with its end, and stood in errors."""
+    with pytest.raises(InputError, match=f"^{complaint}") as refused:
+        kind(**({"base_url": "http://a"} | wrong))
+    assert "s3cr" not in str(refused.value)

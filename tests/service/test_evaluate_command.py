@@ -117,3 +117,28 @@ def test_mistakes_are_told_in_one_line(
         said = capsys.readouterr().err
         assert complaint in said
         assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("evaluate", "no-such", "--url"),
+        ("noise", "no-such", "--url"),
+        ("replay", "segments", "--learner", "bpa", "--horizon", "3", "--url"),
+    ],
+)
+def test_an_empty_key_is_none(
+    service: Service,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+) -> None:
+    """As a shell or a container sets a variable to nothing; with the end of a line it is none."""
+    monkeypatch.setenv("MISCLICK_API_KEY", "")
+    main([*command, service.url])
+    assert "api_key" not in capsys.readouterr().err
+    monkeypatch.setenv("MISCLICK_API_KEY", "s3cret\n")
+    assert main([*command, service.url]) == 2
+    said = capsys.readouterr().err
+    assert "api_key: expected printable ASCII" in said
+    assert "s3cret" not in said
