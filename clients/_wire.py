@@ -49,6 +49,7 @@ IMPORT_S = 3600.0
 # -- models -------------------------------------------------------------------------------
 def create_model(spec: ModelSpec) -> Call[Model]:
     """POST /v1/models."""
+    names("labels", spec.labels)
     if not isinstance(spec.label_features, msgspec.UnsetType):
         for name, values in spec.label_features.items():
             numbers(f"label_features[{name!r}]", values)

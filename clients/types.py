@@ -78,7 +78,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     learner
         `{"kind": ..., option: value, ...}`, such as
         `{"kind": "rcnbf", "gamma": 0.03, "rho_0": 0.15, "rho_1": 0.15}`; left out, it is
-        `forward_softmax`.
+        `forward_softmax`. All kinds and options stand in docs/learners.md.
     scaling
         `"none"`, `"unit"` (unit norm) or `"standard"` (running mean 0 and deviation 1).
     window_s
@@ -112,7 +112,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    labels: tuple[str, ...]
+    labels: Sequence[str]
     features: Dense | Named | Hashed
     learner: dict[str, Any] | UnsetType = UNSET
     scaling: Literal["none", "unit", "standard"] | UnsetType = UNSET
@@ -123,7 +123,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     log_keep: int | UnsetType = UNSET
     estimate_every: int | UnsetType = UNSET
     estimate_on_drift: bool | UnsetType = UNSET
-    challengers: tuple[Challenger, ...] | UnsetType = UNSET
+    challengers: Sequence[Challenger] | UnsetType = UNSET
     label_features: Mapping[str, LabelFeatures] | UnsetType = UNSET
 
 

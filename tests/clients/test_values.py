@@ -12,7 +12,15 @@ import pytest
 from clients import _wire
 from clients._values import encode, names, numbers, plain
 from clients.errors import InputError
-from clients.types import Dense, Example, Feedback, Instance, LabelFeatures, ModelSpec
+from clients.types import (
+    Challenger,
+    Dense,
+    Example,
+    Feedback,
+    Instance,
+    LabelFeatures,
+    ModelSpec,
+)
 
 
 def _sent(body: Any) -> Any:
@@ -37,6 +45,14 @@ def test_numbers_of_numpy_are_numbers() -> None:
     options: Any = {"kind": "rcnbf", "gamma": np.float64(0.5)}
     spec = ModelSpec(name="m", labels=("a",), features=Dense(3), learner=options)
     assert _sent(_wire.create_model(spec).body)["learner"]["gamma"] == 0.5
+
+
+def test_a_spec_takes_lists() -> None:
+    """Tuples were asked for by type checkers only; a list was sent as well as they."""
+    rivals = [Challenger("q", {"kind": "bpa"})]
+    spec = ModelSpec(name="m", labels=["a", "b"], features=Dense(3), challengers=rivals)
+    sent = _sent(_wire.create_model(spec).body)
+    assert (sent["labels"], sent["challengers"][0]["name"]) == (["a", "b"], "q")
 
 
 def test_features_of_labels_may_be_arrays() -> None:
@@ -86,9 +102,11 @@ def test_what_is_no_number_is_named(x: Any, said: str) -> None:
 def test_one_string_is_no_list_of_names() -> None:
     """Of add="hat" three labels were made, called h, a and t."""
     assert names("add", ("hat",)) == ["hat"]
+    spec = ModelSpec(name="m", labels="hat", features=Dense(1))
     for where, call in (
         ("add", partial(_wire.change_labels, "m", "hat", [])),
         ("retire", partial(_wire.change_labels, "m", [], "hat")),
+        ("labels", partial(_wire.create_model, spec)),
         ("allowed", partial(_wire.predict, "m", Instance(x=[1], allowed="hat"), "r")),
     ):
         with pytest.raises(InputError, match=f"^{where}: expected a list of names, got 'hat'"):
