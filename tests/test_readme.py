@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+import clients
 from service.cli import main
 from tests.serving import Service, running_service
 
@@ -45,6 +46,18 @@ def test_the_snippet_runs(fresh_service: Service) -> None:
     httpx.post(fresh_service.url + create[0], json=json.loads(create[1]))
     (snippet,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     exec(snippet.replace("http://localhost:8000", fresh_service.url), {})  # noqa: S102 - ours
+
+
+def test_the_neighbours_vote(fresh_service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """Protects the lines of the README on neighbours."""
+    (lines,) = re.findall(
+        r"```\n(client\.create_model\(ModelSpec\(name=\"mails\".*?)```", README, re.DOTALL
+    )
+    with clients.Client(fresh_service.url) as client:
+        exec(lines, {**vars(clients), "client": client})  # noqa: S102 - ours
+    label, distance, suspected = capsys.readouterr().out.split()
+    assert (label, suspected) == ("spam", "False")
+    assert float(distance) > 0
 
 
 def test_the_replay_command_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
