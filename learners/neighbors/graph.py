@@ -14,7 +14,7 @@ from learners.errors import ParameterError, expected
 from learners.neighbors.lists import NeighborLists, Revision
 from learners.neighbors.metrics import Rows, Slots
 from learners.neighbors.search import Found, queries_per_pass
-from learners.neighbors.window import Window, check_rows
+from learners.neighbors.window import Window, check_labels, check_rows
 from learners.validation import FloatArray
 
 _NOBODY: Slots = np.zeros(0, dtype=np.intp)
@@ -84,7 +84,7 @@ class NeighborGraph:
 
     def __init__(self, window: Window, k: int, n_classes: int = 0) -> None:
         self.window = window
-        self.k = check_count("k", k)
+        self.k = check_count("k", k, 1, MAX_PLACES)
         self._check_places(max(1, n_classes))
         self._by_class = n_classes > 0
         self._observers: list[Observer] = []
@@ -152,9 +152,10 @@ class NeighborGraph:
         Raises
         ------
         InputError
-            If a row is not `sound`; then nothing is changed.
+            If a row is not `sound`, or `labels` are not as said; then nothing is changed.
         """
         check_rows(rows, self.window.n_features)
+        check_labels(labels, len(rows), len(self._pools) if self._by_class else None)
         return self.insert_sound(rows, labels, time_s)
 
     def insert_sound(self, rows: Rows, labels: NDArray[np.integer], time_s: float = 0.0) -> Slots:
@@ -254,7 +255,8 @@ class NeighborGraph:
         """Return who is near the new examples, by pool, out of proposals made before they came."""
         window = self.window
         if window.extent > low.shape[1]:
-            wider = np.empty((len(low), window.extent), dtype=np.float32)
+            # Of slots that were not there nothing was proposed; what lies in memory could be NaN.
+            wider = np.full((len(low), window.extent), np.inf, dtype=np.float32)
             wider[:, : low.shape[1]] = low
             low = wider
         if len(new) > 1:

@@ -293,13 +293,19 @@ def check_examples(
 ) -> None:
     """Raise InputError unless these are n instances with n label codes in [0, n_labels)."""
     check_instances(xs, n_features)
+    check_labels(labels, len(xs), n_labels)
+
+
+def check_labels(labels: NDArray[np.integer], count: int, n_labels: int | None) -> None:
+    """Raise InputError unless these are `count` label codes, below `n_labels` unless it is None."""
     if not (
         isinstance(labels, np.ndarray)
         and np.issubdtype(labels.dtype, np.integer)
-        and labels.shape == (len(xs),)
+        and labels.shape == (count,)
     ):
         got = f"{labels.dtype} {labels.shape}" if isinstance(labels, np.ndarray) else labels
-        raise InputError(expected("labels", f"an integer array of shape ({len(xs)},)", got))
-    if labels.size and not (labels.min() >= 0 and labels.max() < n_labels):
-        bad = labels[(labels < 0) | (labels >= n_labels)][0]
-        raise InputError(expected("labels", f"codes in [0, {n_labels})", int(bad)))
+        raise InputError(expected("labels", f"an integer array of shape ({count},)", got))
+    most = np.iinfo(np.int32).max if n_labels is None else n_labels - 1
+    bad = labels[(labels < 0) | (labels > most)]
+    if len(bad):
+        raise InputError(expected("labels", f"codes in [0, {most + 1})", int(bad[0])))

@@ -89,12 +89,15 @@ class WindowKeeper(Learner):
 
         Raises
         ------
+        ParameterError
+            If `k` is no integer of at least 1.
         UnsupportedError
             If the learner keeps no graph.
         """
         if self._graph is None:
             raise UnsupportedError(f"{self.kind} keeps no graph of neighbours")
-        return neighborhoods(self._graph, min(self._graph.k, self.k if k is None else k))
+        chosen = self.k if k is None else check_count("k", k)
+        return neighborhoods(self._graph, min(self._graph.k, chosen))
 
     def hubness(self) -> HubnessReport:
         """Return how unevenly the window's neighbours are shared out, and who the hubs are."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from learners import LEARNERS, Outcome, create
 from learners.assertions import state_digest
 from learners.checks import CHECKS, Check, LearnerFactory
-from learners.errors import InputError, StateError, UnsupportedError
+from learners.errors import InputError, ParameterError, StateError, UnsupportedError
 from learners.neighbors import AutoRkNN, HwKNN, NeighborBandit, WindowLearner, window
 from tests.learners.neighbors.contract import CASES
 from tests.reference.neighbors import PlainWindow
@@ -107,6 +107,8 @@ def test_neighborhoods_are_those_of_the_window(make: LearnerFactory) -> None:
         return
     plain = PlainWindow(40, learner.metric)
     plain.insert(xs.astype(np.float32), labels)
+    with pytest.raises(ParameterError, match="k: expected an integer of at least 1"):
+        learner.neighborhoods(-1)
     near = learner.neighborhoods(2)
     assert near.members.tolist() == [[i for _, i in line] for line in plain.neighbors(2)]
 

@@ -246,7 +246,9 @@ def test_what_would_take_all_memory_is_refused() -> None:
     with pytest.raises(ParameterError, match="window: expected at most 250000 for 1000 features"):
         Window(10**12, 1000)
     with pytest.raises(ParameterError, match="k: expected lists"):
-        NeighborGraph(Window(1000, 2), 10**9)
+        NeighborGraph(Window(1000, 2), 10**7)
+    with pytest.raises(ParameterError, match="k: expected an integer of at most 50,000,000"):
+        NeighborGraph(Window(1000, 2), 10**400)
 
 
 @pytest.mark.parametrize("metric", METRIC_NAMES)
@@ -269,3 +271,12 @@ def test_rows_of_another_shape_or_type_are_refused() -> None:
     for rows in wrong:
         with pytest.raises(InputError, match=r"rows: expected a float32 array \(n, 2\)"):
             graph.insert(rows, np.zeros(1, np.int32))
+
+
+@pytest.mark.parametrize("labels", [[0], [0, 2], [0, -1], [0.0, 1.0]])
+def test_labels_that_are_none_are_refused(labels: list[float]) -> None:
+    """A label that no list is kept for, or one too few, is named, and nothing is taken in."""
+    graph = NeighborGraph(Window(3, 1), 1, n_classes=2)
+    with pytest.raises(InputError, match="labels: expected"):
+        graph.insert(np.zeros((2, 1), np.float32), np.array(labels))
+    assert len(graph) == 0
