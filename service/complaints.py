@@ -46,8 +46,9 @@ _SAYINGS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Detail]], ...] 
             r"Expected `str` matching regex '(.+)'",
             lambda m: Detail("", f"a match of {m[1]}", "none"),
         ),
-        (r"Expected `int` >= (\d+)", lambda m: Detail("", f"at least {m[1]}", "less")),
-        (r"Expected `int` <= (\d+)", lambda m: Detail("", f"at most {m[1]}", "more")),
+        (r"Expected `(?:int|float)` >= (\S+)", lambda m: Detail("", f"at least {m[1]}", "less")),
+        (r"Expected `(?:int|float)` <= (\S+)", lambda m: Detail("", f"at most {m[1]}", "more")),
+        (r"Expected `float` > (\S+)", lambda m: Detail("", f"more than {m[1]}", f"{m[1]} or less")),
         (r"Invalid enum value (.+)", lambda m: Detail("", "0 or 1", shorten(m[1]))),
         (r".*out of range", lambda _: Detail("", "a finite number", "a larger one")),
     )

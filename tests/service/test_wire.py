@@ -15,6 +15,7 @@ from service.errors import Detail, Invalid, Malformed, TooLarge
 INSTANCE = wire.parser(wire.Instance)
 FEEDBACK = wire.parser(wire.FeedbackIn)
 EXAMPLE = wire.parser(wire.ExampleIn)
+ROUND = wire.parser(wire.RoundIn)
 A_FEATURE = "a finite number or, where named, a string"
 DEEP = b"[" * 100_000
 JSON = st.recursive(
@@ -74,6 +75,23 @@ def test_a_wrong_instance_is_told_what_is_wrong(
     """Every kind of mistake has its place, what was expected there, and what came."""
     detail = refusal(INSTANCE, body)
     assert (detail.where, detail.expected, detail.got) == (where, expected, got)
+
+
+@pytest.mark.parametrize(
+    ("propensity", "expected", "got"),
+    [
+        (b"0", "more than 0.0", "0.0 or less"),
+        (b"-0.5", "more than 0.0", "0.0 or less"),
+        (b"1.5", "at most 1.0", "more"),
+        (b'"1"', "a number", "a string"),
+        (b"null", "a number", "null"),
+        (b"1e999", "a finite number", "a larger one"),
+    ],
+)
+def test_a_propensity_is_a_probability(propensity: bytes, expected: str, got: str) -> None:
+    """In the API's words, not in those of what parses it."""
+    body = b'{"x":[1],"label":"a","feedback":1,"propensity":' + propensity + b"}"
+    assert refusal(ROUND, body) == Detail("propensity", expected, got)
 
 
 @pytest.mark.parametrize(
