@@ -51,6 +51,8 @@ class Models:
         """Create a model; return it, and whether it is new."""
         key = caller.key_of(spec.name)
         _check_estimates(spec)
+        places = ["", *(f"challengers[{i}]." for i in range(len(spec.challengers)))]
+        _check_features(spec.learners, places)
         mine = await self._names(caller)
         if spec.name not in mine and len(mine) >= self._host.settings.max_models:
             raise Conflict(f"there are {len(mine)} models already (max_models): delete one")
@@ -231,6 +233,7 @@ def _learners_after(fold: Fold, change: ChallengerChange) -> list[NamedLearner]:
         if new.name in names:
             raise Conflict(f"there is a learner {new.name!r} with another spec")
         fold.contest.new_challenger(new, "")
+        _check_features([*learners, new], [""] * (len(learners) + 1))
         return [*learners, new]
     if change.name not in names:
         raise NotFound(f"there is no challenger {shorten(change.name)!r}")
@@ -289,6 +292,17 @@ def _check_estimates(spec: ModelSpec) -> None:
     if by_itself and spec.log_keep < spec.estimate_block:
         what = f"at least the {spec.estimate_block} rounds that an estimate uses (estimate_every)"
         raise Invalid.of("log_keep", what, spec.log_keep)
+
+
+def _check_features(learners: Sequence[NamedLearner], places: Sequence[str]) -> None:
+    """Refuse learners that want different numbers of features of a label: none could be said."""
+    wanted: object = 0
+    for each, place in zip(learners, places, strict=True):
+        count = each.learner.options.get("n_label_features", 0)
+        if wanted and count and count != wanted:
+            what = f"{wanted}, as another learner of the model has"
+            raise Invalid.of(f"{place}learner.n_label_features", what, count)
+        wanted = wanted or count
 
 
 def _new_features(fold: Fold, features: Mapping[str, list[float]]) -> dict[str, list[float]]:

@@ -21,6 +21,9 @@ FEATURES = {"a": [1.0, 0.0], "b": [0.0, 2.0]}
 RIVAL: dict[str, Any] = {"name": "rival", "learner": FORWARD | {"gain": 5.0}}
 
 
+THREE: dict[str, Any] = {"name": "three", "learner": FORWARD | {"n_label_features": 3}}
+
+
 def fold_of(**change: Any) -> Fold:
     """Return the fold of a model whose labels a and b are described, and c is not."""
     spec = {"learner": FORWARD, "labels": ["a", "b", "c"], "label_features": FEATURES}
@@ -60,10 +63,9 @@ def test_every_worker_folds_to_the_same_bytes() -> None:
 def test_a_challenger_of_another_length_is_refused() -> None:
     """It could not be told what the labels are like."""
     fold = fold_of()
-    three = {"name": "three", "learner": FORWARD | {"n_label_features": 3}}
     with pytest.raises(Invalid, match="n_label_features: expected 2, as many as the model"):
         fold.contest.new_challenger(
-            ModelSpec.model_validate(spec_of(learner=FORWARD, challengers=[three])).challengers[0],
+            ModelSpec.model_validate(spec_of(learner=FORWARD, challengers=[THREE])).challengers[0],
             "",
         )
 
@@ -86,6 +88,7 @@ async def refused(client: httpx.AsyncClient, path: str, body: dict[str, Any]) ->
         ({"label_features": {"a": ["1", 2.0]}}, "label_features.a[0]", "number"),
         ({"learner": {"kind": "forward"}, "label_features": FEATURES}, "learner", "n_label_feat"),
         ({"learner": {"kind": "bpa"}, "label_features": FEATURES}, "learner", "n_label_features"),
+        ({"challengers": [THREE]}, "challengers[0].learner.n_label_features", "2, as another lea"),
     ],
 )
 async def test_specs_that_cannot_be_are_refused(
@@ -138,3 +141,16 @@ async def test_labels_come_with_their_features(valkey_url: str) -> None:
         assert back.status_code == 201, back.text
         assert back.json()["label_features"] == present
         assert (await client.get(f"{model}/state")).headers["x-misclick-sha256"] == digest
+
+
+async def test_learners_want_as_many_features_as_each_other(valkey_url: str) -> None:
+    """Also where none were said yet: later none could be, since each learner asks for its own."""
+    async with app_client(valkey_url) as client:
+        path = await create(client, learner={"kind": "forward"}, challengers=[RIVAL])
+        place, expected = await refused(client, f"{path}/challengers", THREE)
+        assert (place, expected) == (
+            "learner.n_label_features",
+            "2, as another learner of the model has",
+        )
+        for again in ({"name": "two", "learner": FORWARD}, RIVAL):
+            assert (await client.post(f"{path}/challengers", json=again)).status_code == 200
