@@ -26,7 +26,8 @@ def predict_rewards(rounds: Rounds, rates: AssumedRates) -> FloatArray:
     """Return q(x, r), how probably each label is right in each round, for `doubly_robust`.
 
     The log is cut into `PARTS` parts. In the first, every label is as probable; in each further
-    one a ridge regression of the corrected bits of all earlier parts predicts, one for each label.
+    one a ridge regression of the corrected bits of all earlier parts predicts, one for each label,
+    whose level begins as that of every label alike.
     So a prediction knows nothing that came after the round it is for, and DR stays unbiased also
     where the policy that logged was learning.
 
@@ -68,7 +69,7 @@ def predict_rewards(rounds: Rounds, rates: AssumedRates) -> FloatArray:
         for label in range(n_labels):
             own: IntArray = np.flatnonzero(labels[:begin] == label)
             if len(own):
-                fitted = _ridge(seen[own], rewards[own], asked)
+                fitted = _ridge(seen[own], rewards[own], asked, 1.0 / n_labels)
                 predicted[begin:end, label] = fitted.clip(0.0, 1.0)
     return predicted
 
@@ -80,16 +81,20 @@ def _standardised(seen: FloatArray, asked: FloatArray) -> tuple[FloatArray, Floa
     return (seen - mean) / scale, (asked - mean) / scale
 
 
-def _ridge(seen: FloatArray, rewards: FloatArray, asked: FloatArray) -> FloatArray:
-    """Predict `asked` from `seen`, with the prior that `PRIOR_VARIANCE` describes."""
+def _ridge(seen: FloatArray, rewards: FloatArray, asked: FloatArray, level: float) -> FloatArray:
+    """Predict `asked` from `seen`; the prior is `PRIOR_VARIANCE` around `level`."""
     n_seen, n_features = seen.shape
-    mean = float(rewards.mean())
-    noise = float(rewards.var())
-    strength = n_features * max(noise, PRIOR_VARIANCE) / PRIOR_VARIANCE
+    rounds_of_prior = max(float(rewards.var()), PRIOR_VARIANCE) / PRIOR_VARIANCE
+    mean = (float(rewards.sum()) + rounds_of_prior * level) / (n_seen + rounds_of_prior)
+    strength = n_features * rounds_of_prior
     # Whichever matrix is the smaller one.
+    weights: FloatArray
     if n_features <= n_seen:
         gram = seen.T @ seen + strength * np.eye(n_features)
         weights = np.linalg.solve(gram, seen.T @ (rewards - mean))
-        return mean + asked @ weights
-    gram = seen @ seen.T + strength * np.eye(n_seen)
-    return mean + asked @ (seen.T @ np.linalg.solve(gram, rewards - mean))
+    else:
+        gram = seen @ seen.T + strength * np.eye(n_seen)
+        weights = seen.T @ np.linalg.solve(gram, rewards - mean)
+    predicted: FloatArray = asked @ weights
+    predicted += mean
+    return predicted

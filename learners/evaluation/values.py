@@ -16,8 +16,9 @@ beats what was shown, round by round: what both have in common, rounds that are 
 are in doubt, is in it once, with the sign that it has there.
 
 The interval is the normal one with two additions. The variance has one unseen round more, of
-the largest weight and with the bit that surprises most: where a policy has been followed in a
-few rounds, all with the same bit, they would otherwise seem to leave no doubt. And rates that
+the label and weight of one that there was, and with the bit that surprises most: where a policy
+has been followed in a few rounds, all with the same bit, they would otherwise seem to leave no
+doubt. And rates that
 are estimates add the variance that their standard errors lead to (delta method).
 
 References
@@ -218,7 +219,8 @@ class Evaluation:
         """
         n_rounds = len(moves)
         level = value if usual is None else usual
-        surprise = float(np.abs(weights).max()) * _largest_surprise(level, self.rates)
+        surprises = _surprises(level, self.rates)[self.rounds.labels]
+        surprise = float((np.abs(weights) * surprises).max())
         squares = float((moves**2).sum()) + surprise**2
         variance = squares / (n_rounds * (n_rounds - 1)) + self._rates_variance(weights)
         error = float(np.sqrt(variance))
@@ -283,9 +285,8 @@ def effective_size(weights: FloatArray) -> float:
     return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
-def _largest_surprise(value: float, rates: AssumedRates) -> float:
-    """Return how far one corrected bit can be from `value`."""
+def _surprises(value: float, rates: AssumedRates) -> FloatArray:
+    """Return how far a corrected bit of each label can be from `value`, shape (K,)."""
     likely = min(max(value, 0.0), 1.0)
-    low = float((-rates.rho_0 / rates.beta).min())
-    high = float(((1.0 - rates.rho_0) / rates.beta).max())
-    return max(high - likely, likely - low)
+    low, high = -rates.rho_0 / rates.beta, (1.0 - rates.rho_0) / rates.beta
+    return np.maximum(high - likely, likely - low)

@@ -59,8 +59,8 @@ def test_gain_by_hand() -> None:
     found = evaluation.gain(weights_of(ROUNDS, POLICY), (POLICY * predicted).sum(1))
     terms = np.array([1.45 - 1.6, -0.325, 0.5 - 2.0])
     assert found.value == pytest.approx(terms.mean())
-    # Weights 0, 2, -1. What was shown is nearly always right; the bit farthest from 1 is -.4.
-    squares = float(((terms - terms.mean()) ** 2).sum()) + (2 * 1.4) ** 2
+    # Weights 0, 2, -1. What was shown is nearly always right, and label 1's bits are 0 or 2.
+    squares = float(((terms - terms.mean()) ** 2).sum()) + (2 * 1.0) ** 2
     # Slopes of rho_0 of label 1: 2 (0 - 1) / .5 and -(2 - 1) / .5, over three rounds.
     assert found.error == pytest.approx(np.sqrt(squares / 6 + (-6 / 3 * 0.1) ** 2))
 
@@ -208,6 +208,16 @@ def test_few_like_bits_leave_doubt() -> None:
     assert found is not None
     assert found.value == 0.0
     assert found.high > 0.5
+
+
+def test_a_label_that_is_not_shown_leaves_no_doubt() -> None:
+    """Protects from intervals of one label that grow with how little another one's clicks tell."""
+    rounds = make(200, clean(), 1)
+    weights = weights_of(rounds, target([1.0, 0.0, 0.0, 0.0], 200))
+    rho_0 = np.array([0.1, 0.1, 0.1, 0.8])
+    known = AssumedRates(np.full(4, 0.1), *np.zeros((3, 4)))
+    worse = AssumedRates(rho_0, *np.zeros((3, 4)))
+    assert Evaluation(rounds, worse).ips(weights) == Evaluation(rounds, known).ips(weights)
 
 
 def test_snips_needs_a_followed_round() -> None:
