@@ -48,7 +48,7 @@ QUICK: dict[str, Any] = {"sync_interval_s": 0.01, "sweep_interval_s": 0.02, "sna
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let background work that waits for a second wait for less."""
-    for name in ("SNAPSHOT_CHECK_S", "SECRET_CHECK_S", "FREE_S"):
+    for name in ("SNAPSHOT_CHECK_S", "SECRET_CHECK_S"):
         monkeypatch.setattr(service.host, name, 0.05)
 
 
@@ -419,6 +419,8 @@ async def test_memory_of_models_that_went_is_free_again(
         return sum(graph() is not None for graph in graphs)
 
     monkeypatch.setattr(Fold, "__init__", watched)
+    # Not for every test: of a process with so many modules a look at all objects takes long.
+    monkeypatch.setattr(service.host, "FREE_S", 0.05)
     spec = ModelSpec.model_validate(SPEC | {"learner": {"kind": "rknn"}})
     keys = [f"test/{secrets.token_hex(6)}" for _ in range(2)]
     gc.disable()
