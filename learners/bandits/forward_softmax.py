@@ -26,7 +26,7 @@ from learners.bandits.linear import (
 )
 from learners.bandits.rate_filter import LEAST_NOISE, RateFilter
 from learners.bandits.relevance_learner import RelevanceLearner, batch_sums
-from learners.bandits.shortfall import Shortfall
+from learners.bandits.shortfall import Change, Shortfall
 from learners.bandits.softmax import softmax
 from learners.base import (
     FloatArray,
@@ -41,9 +41,9 @@ from learners.noise.rates import NoiseRates
 #: Prior variances of a weight, and of the constant's: how much a label is likelier than others
 #: wherever it is shown. (With .3 a label that is often clicked by mistake passes for likely.)
 PRIOR_VARIANCE, CONSTANT_VARIANCE = 10.0, 0.03
-#: What is left of the scores when it begins anew. Noise that rose leaves them right, labels that
-#: changed places wrong: of .3, .5 and .7 the more was better in the first case, the less in the
-#: second, by a tenth or less on average (four data sets, seven such changes).
+#: What is left of the scores when it begins anew with them. Some may be right after all, and it may
+#: be noise: of .3, .5 and .7 the more was better then, and the less where all labels changed
+#: places, by a tenth or less on average (four data sets, seven such changes).
 KEPT = 0.4
 
 
@@ -80,8 +80,8 @@ class ForwardSoftmax(RelevanceLearner):
     odds against the best.
 
     Clicks that stay away against all m (`Shortfall`) say that noise has changed, or what is right.
-    Then it begins anew, unless its rates were set: covariances and rates are as at first, and of
-    the scores s W four tenths are left.
+    Then, unless its rates were set, they are as at first, and if it is not taken for noise alone
+    covariances are, too, and of the scores s W four tenths are left.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class ForwardSoftmax(RelevanceLearner):
 
     @property
     def restarts(self) -> int:
-        """How often it has begun anew, because clicks stayed away."""
+        """How often it has begun anew with rates, or with all, because clicks stayed away."""
         return self._shortfall.alarms
 
     # -- deciding -------------------------------------------------------------------------
@@ -268,8 +268,12 @@ class ForwardSoftmax(RelevanceLearner):
             narrow(self._covariance, moves, spreads, n_rivals * noise / square, self._space)
         if self.drift:
             let_drift(self._covariance, self.drift, self._first)
-        if not self._rates.told and self._shortfall.observe(outcome.feedback, chance):
-            self._begin_anew()
+        if not self._rates.told:
+            change = self._shortfall.observe(label, outcome.feedback, chance=chance, false=rho_0)
+            if change is Change.NOISE:
+                self._rates.doubt_rates()
+            elif change is Change.LABELS:
+                self._begin_anew()
 
     def _begin_anew(self) -> None:
         """Doubt all that was learned as in the beginning, and keep some of the scores."""
@@ -310,7 +314,7 @@ class ForwardSoftmax(RelevanceLearner):
             **self._options(),
             **self._inputs.state(),
             **self._rates.state(),
-            **self._shortfall.state(),
+            **self._shortfall.state(self.n_labels),
             "weights": self._weights.copy(),
             "covariances": turned(self._covariance),
             "counts": self._counts.copy(),
@@ -322,7 +326,7 @@ class ForwardSoftmax(RelevanceLearner):
         self = cls._from_options(state)
         self._inputs.restore(state)
         self._rates.restore(state)
-        self._shortfall.restore(state)
+        self._shortfall.restore(state, self.n_labels)
         weights = state_array(state, "weights", self._weights.shape)
         n_blocks, block = self._first.shape
         covariance = state_array(state, "covariances", (n_blocks, block, block))

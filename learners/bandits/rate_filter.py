@@ -201,6 +201,12 @@ class RateFilter:
         self._common = Common(first.rho_0, first.rho_1, sharpens=self._sharpens)
         self._own = [_stranger() for _ in self._own]
 
+    def doubt_rates(self) -> None:
+        """Forget what clicks have told of rates; sharpness and trust are in doubt as at first."""
+        kept = self._common.means[_SHARPNESS:]
+        self.begin_anew()
+        self._common.means[_SHARPNESS:] = kept
+
     @property
     def told(self) -> bool:
         """Whether the common rates are taken as known, because they were set."""

@@ -1,8 +1,10 @@
-"""Whether clicks stay away that were expected."""
+"""Whether clicks stay away that were expected, and what may be behind it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
+from math import sqrt
 
 import numpy as np
 
@@ -17,25 +19,45 @@ ALLOWANCE = 0.07
 #: gets there once in some exp(2 ALLOWANCE ALARM / .25) / (2 ALLOWANCE**2 / .25), or 10^11, rounds.
 ALARM = 40.0
 #: Rounds before the first alarm, and between two: a learner that has just begun knows too little
-#: to be let down.
-LEAST_ROUNDS = 1000
+#: to be let down. Half of them after one that was taken for noise, when less begins anew.
+LEAST_ROUNDS, LEAST_AFTER_NOISE = 1000, 500
+#: Rounds within which another alarm says that what was taken for noise was none.
+SOON = 2000
+#: Noise leaves more than this share of the clicks that are due to labels for being right (of all of
+#: them, if it is .4 that are missed, .6); where other labels are right, about none are left.
+LEFT = 0.4
+#: Standard errors, of bits that vary as much as bits can, by which a single label has fewer left
+#: than all have: noise takes from all of them, and other labels may be right for some only.
+FAR = 4.0
 #: No log has more events.
 _MOST_ALARMS = 2**53
+
+
+class Change(StrEnum):
+    """What clicks that stay away are taken for."""
+
+    NOISE = "noise"
+    LABELS = "labels"
 
 
 class Shortfall:
     """Notices that fewer clicks come than a learner expects.
 
     Use it where a learner says for each round how likely a click is: when they stay away, either
-    the noise has changed or what is right. Not to tell which of the two; and more clicks than
-    expected are no alarm. Page's cumulative sum, [1]_, of expectations m that bits y let down::
+    the noise has changed or what is right. More clicks than expected are no alarm. Page's
+    cumulative sum, [1]_, of expectations m that bits y let down::
 
         sum <- max(0, sum + m - y - ALLOWANCE)
         alarm where y = 1, sum > ALARM, and t >= LEAST_ROUNDS; then sum and t begin anew
 
     With a click only, because where none comes at all the counter is dead, more likely than not,
     and who begins anew then has nothing to learn from. If .1 of the rounds lack a click it takes
-    1,300 of them, if .4 do 120. O(1) a round, three numbers of state.
+    1,300 of them, if .4 do 120.
+
+    What it is taken for: of the rounds since the sum was last 0, the clicks beyond the false ones
+    that came, over those that were due, are the share that is `LEFT`, of all labels together; it is
+    `Change.NOISE` where that share is large, no label is `FAR` below it, and the alarm before was
+    not taken for noise so `SOON` before. O(1) a round, and O(K) an alarm.
 
     Attributes
     ----------
@@ -48,42 +70,87 @@ class Shortfall:
 
     Examples
     --------
+    A label that was clicked in each second round it was right is so in each fourth:
+
     >>> shortfall = Shortfall()
-    >>> any(shortfall.observe(i % 2, expected=0.5) for i in range(5000))
-    False
-    >>> next(i for i in range(5000) if shortfall.observe(int(i % 4 == 0), expected=0.5))
-    224
+    >>> found = [shortfall.observe(0, i % 2, chance=0.5, false=0.0) for i in range(5000)]
+    >>> found += [shortfall.observe(0, int(i % 4 == 0), chance=0.5, false=0.0) for i in range(300)]
+    >>> [(i, change.value) for i, change in enumerate(found) if change]
+    [(5224, 'noise')]
     """
 
     def __init__(self) -> None:
-        self._sum, self._rounds, self.alarms = 0.0, 0, 0
+        self._sum, self._rounds, self._was_noise, self.alarms = 0.0, 0, False, 0
+        # By label, since the sum was last 0: rounds, clicks beyond false ones, and those due.
+        self._run: dict[int, tuple[float, float, float]] = {}
 
-    def observe(self, feedback: int, expected: float) -> bool:
-        """Take a bit, and the chance that it was thought to be 1; return whether it is an alarm."""
-        self._sum = max(0.0, self._sum + expected - feedback - ALLOWANCE)
-        self._rounds = min(self._rounds + 1, LEAST_ROUNDS)
-        if not feedback or self._sum <= ALARM or self._rounds < LEAST_ROUNDS:
-            return False
-        self._sum, self._rounds = 0.0, 0
+    def observe(self, label: int, feedback: int, *, chance: float, false: float) -> Change | None:
+        """Take a bit; return what an alarm is taken for, or None where there is none.
+
+        Parameters
+        ----------
+        label, feedback
+            Code and bit.
+        chance
+            How probable a click was thought to be, at least `false`.
+        false
+            How probable it would have been had the label been wrong.
+        """
+        self._sum = max(0.0, self._sum + chance - feedback - ALLOWANCE)
+        self._rounds = min(self._rounds + 1, SOON)
+        if self._sum == 0.0:
+            self._run.clear()
+        else:
+            rounds, came, due = self._run.get(label, (0.0, 0.0, 0.0))
+            self._run[label] = (rounds + 1.0, came + feedback - false, due + chance - false)
+        least = LEAST_AFTER_NOISE if self._was_noise else LEAST_ROUNDS
+        if not feedback or self._sum <= ALARM or self._rounds < least:
+            return None
+        change = self._taken_for()
+        self._sum, self._rounds, self._was_noise = 0.0, 0, change is Change.NOISE
+        self._run.clear()
         self.alarms = min(self.alarms + 1, _MOST_ALARMS)
-        return True
+        return change
 
-    def state(self) -> State:
-        """Return what later bits are added to, as one array."""
-        return {"shortfall": np.array([self._sum, self._rounds, self.alarms])}
+    def _taken_for(self) -> Change:
+        # In the order of labels: sums of floats depend on it, and a state has no other.
+        labels = [self._run[label] for label in sorted(self._run)]
+        due = sum(each[2] for each in labels)
+        left = sum(each[1] for each in labels) / due if due > 0.0 else 0.0
+        one_lacks = any(
+            came - left * owed < -FAR * 0.5 * sqrt(rounds) for rounds, came, owed in labels
+        )
+        again = self._was_noise and self._rounds < SOON
+        return Change.LABELS if again or one_lacks or left < LEFT else Change.NOISE
 
-    def restore(self, state: Mapping[str, StateValue]) -> None:
+    def state(self, n_labels: int) -> State:
+        """Return what later bits are added to, as two arrays."""
+        run = np.zeros((n_labels, 3))
+        for label, each in self._run.items():
+            run[label] = each
+        numbers = [self._sum, self._rounds, self._was_noise, self.alarms]
+        return {"shortfall": np.array(numbers, dtype=np.float64), "shortfall_run": run}
+
+    def restore(self, state: Mapping[str, StateValue], n_labels: int) -> None:
         """Take what `state` returned.
 
         Raises
         ------
         StateError
-            If it is missing, or cannot be.
+            If a part is missing, or cannot be.
         """
-        numbers = state_array(state, "shortfall", (3,)).tolist()
-        lacking, rounds, alarms = numbers
-        counts = rounds.is_integer() and alarms.is_integer()
-        if not (counts and lacking >= 0 <= rounds <= LEAST_ROUNDS and 0 <= alarms <= _MOST_ALARMS):
-            what = f"a sum of at least 0, rounds up to {LEAST_ROUNDS}, and a count"
+        numbers = state_array(state, "shortfall", (4,)).tolist()
+        lacking, rounds, was_noise, alarms = numbers
+        counts = all(number.is_integer() and number >= 0 for number in numbers[1:])
+        if not (counts and lacking >= 0 and rounds <= SOON and was_noise <= 1):
+            what = f"a sum of at least 0, rounds up to {SOON}, a bit, and a count"
             raise StateError(expected("state's shortfall", what, numbers))
-        self._sum, self._rounds, self.alarms = lacking, int(rounds), int(alarms)
+        run = state_array(state, "shortfall_run", (n_labels, 3))
+        if (run[:, [0, 2]] < 0).any() or (np.abs(run[:, 1]) > run[:, 0]).any():
+            what = "rounds and clicks due of at least 0, and no more clicks than rounds"
+            raise StateError(expected("state's shortfall_run", what, run.tolist()))
+        self._sum, self._rounds, self._was_noise = lacking, int(rounds), bool(was_noise)
+        self.alarms = min(int(alarms), _MOST_ALARMS)
+        self._run = {
+            label: (row[0], row[1], row[2]) for label, row in enumerate(run.tolist()) if row[0]
+        }

@@ -1,4 +1,4 @@
-"""The alarm over clicks that stay away: when it comes, when it must not, and its state."""
+"""The alarm over clicks that stay away: when it comes, what it is taken for, and its state."""
 
 from __future__ import annotations
 
@@ -8,37 +8,70 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from learners import StateError
-from learners.bandits.shortfall import LEAST_ROUNDS, Shortfall
+from learners.bandits.shortfall import LEAST_ROUNDS, Change, Shortfall
 
-Round = tuple[int, float]
+#: Label, bit, and the chance of a click that was expected; false clicks are at .05.
+Round = tuple[int, int, float]
+FALSE = 0.05
+N_LABELS = 3
 
 
 def rounds_of(expected: float, share: float, count: int, seed: int) -> list[Round]:
     """Return bits of which `share` are 1, each with the chance that was `expected`."""
-    bits = np.random.default_rng(seed).random(count) < share
-    return [(int(bit), expected) for bit in bits]
+    rng = np.random.default_rng(seed)
+    bits, labels = rng.random(count) < share, rng.integers(N_LABELS, size=count)
+    return [(int(label), int(bit), expected) for label, bit in zip(labels, bits, strict=True)]
 
 
-def alarms(shortfall: Shortfall, rounds: list[Round]) -> list[int]:
-    """Return the places of the rounds that are an alarm."""
-    return [place for place, each in enumerate(rounds) if shortfall.observe(*each)]
+def changes(shortfall: Shortfall, rounds: list[Round]) -> list[tuple[int, Change]]:
+    """Return the places of the rounds that are an alarm, and what it is taken for."""
+    found = (
+        (place, shortfall.observe(label, bit, chance=chance, false=min(FALSE, chance)))
+        for place, (label, bit, chance) in enumerate(rounds)
+    )
+    return [(place, change) for place, change in found if change is not None]
 
 
-@given(st.lists(st.tuples(st.integers(0, 1), st.floats(0, 1)), max_size=60), st.integers(1, 40))
+ROUNDS = st.lists(
+    st.tuples(st.integers(0, N_LABELS - 1), st.integers(0, 1), st.floats(0, 1)), max_size=60
+)
+
+
+@given(ROUNDS, st.integers(1, 40))
 def test_equals_slow_twin(some: list[Round], times: int) -> None:
     """How far all that lacked stands above its lowest point is what counts, at clicks only."""
-    shortfall, found = Shortfall(), 0
-    total, lowest, since = 0.0, 0.0, 0
-    for bit, chance in some * times:
+    shortfall, rounds, found = Shortfall(), some * times, changes(Shortfall(), some * times)
+    total, lowest, start, since, was_noise, expected = 0.0, 0.0, 0, 0, False, []
+    for place, (_, bit, chance) in enumerate(rounds):
         total += chance - bit - 0.07
-        lowest, since = min(lowest, total), since + 1
+        if total <= lowest:
+            lowest, start = total, place + 1
+        since += 1
         if abs(total - lowest - 40.0) < 1e-6:
             return  # Rounding decides.
-        alarm = bool(bit) and total - lowest > 40.0 and since >= 1000
-        if alarm:
-            total, lowest, since, found = 0.0, 0.0, 0, found + 1
-        assert shortfall.observe(bit, chance) == alarm
-    assert shortfall.alarms == found
+        if bit and total - lowest > 40.0 and since >= (500 if was_noise else 1000):
+            change = taken_for(rounds[start : place + 1], again=was_noise and since < 2000)
+            expected.append((place, change))
+            was_noise = change is Change.NOISE
+            total, lowest, start, since = 0.0, 0.0, place + 1, 0
+    assert [place for place, _ in found] == [place for place, _ in expected]
+    assert all(mine in (None, its) for (_, its), (_, mine) in zip(found, expected, strict=True))
+    assert changes(shortfall, rounds) == found
+    assert shortfall.alarms == len(found)
+
+
+def taken_for(run: list[Round], *, again: bool) -> Change | None:
+    """Return what these rounds with lacking clicks are taken for; None where rounding decides."""
+    came, due, rounds = np.zeros((3, N_LABELS))
+    for label, bit, chance in run:
+        came[label] += bit - min(FALSE, chance)
+        due[label] += chance - min(FALSE, chance)
+        rounds[label] += 1
+    left = came.sum() / due.sum()
+    far = (came - left * due) / np.sqrt(np.maximum(rounds, 1.0) / 4.0)
+    if abs(left - 0.4) < 1e-6 or (abs(far + 4.0) < 1e-6).any():
+        return None
+    return Change.NOISE if left > 0.4 and (far > -4.0).all() and not again else Change.LABELS
 
 
 @pytest.mark.parametrize(("before", "after", "within"), [(0.9, 0.5, 180), (0.5, 0.4, 2_500)])
@@ -46,44 +79,105 @@ def test_lacking_clicks_are_noticed_soon(before: float, after: float, within: in
     """Protects what is promised: 40 clicks beyond the allowance are enough."""
     for seed in range(5):
         rounds = rounds_of(before, before, 5_000, seed) + rounds_of(before, after, 5_000, seed)
-        assert 5_000 < alarms(Shortfall(), rounds)[0] < 5_000 + within
+        (place, _), *_ = changes(Shortfall(), rounds)
+        assert 5_000 < place < 5_000 + within
 
 
-@pytest.mark.parametrize("share", [0.02, 0.2, 0.5, 0.98])
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.5, 0.9])
 def test_what_was_expected_is_no_alarm(share: float) -> None:
     """Protects what was learned: none in 200,000 rounds, nor where 5 % of clicks stay away."""
-    assert alarms(Shortfall(), rounds_of(share + 0.05, share, 200_000, 1)) == []
+    assert changes(Shortfall(), rounds_of(share + 0.05, share, 200_000, 1)) == []
 
 
 def test_a_dead_counter_is_no_alarm() -> None:
     """Without any click there is nothing to learn from; the first one that comes again counts."""
     shortfall = Shortfall()
-    assert alarms(shortfall, rounds_of(0.9, 0.9, 2_000, 0) + rounds_of(0.9, 0.0, 5_000, 0)) == []
-    assert shortfall.observe(1, 0.9)
+    assert changes(shortfall, rounds_of(0.9, 0.9, 2_000, 0) + rounds_of(0.9, 0.0, 5_000, 0)) == []
+    assert shortfall.observe(0, 1, chance=0.9, false=FALSE) is Change.LABELS
+
+
+@pytest.mark.parametrize(
+    ("after", "change"), [(0.55, Change.NOISE), (0.1, Change.LABELS), (FALSE, Change.LABELS)]
+)
+def test_noise_leaves_some_of_the_clicks(after: float, change: Change) -> None:
+    """Where missed clicks rose to .4 most still come; where other labels are right, false ones."""
+    for seed in range(5):
+        rounds = rounds_of(0.9, 0.9, 2_000, seed) + rounds_of(0.9, after, 200, seed)
+        assert [each for _, each in changes(Shortfall(), rounds)] == [change]
+
+
+def test_noise_takes_from_all_labels() -> None:
+    """One label of three that gets false clicks only is wrong, though most clicks still come."""
+    for seed in range(5):
+        before, after = rounds_of(0.9, 0.9, 2_000, seed), rounds_of(0.9, 0.9, 300, seed + 10)
+        wrong = rounds_of(0.9, FALSE, 300, seed + 20)
+        mixed = [bad if good[0] == 2 else good for good, bad in zip(after, wrong, strict=True)]
+        mixed = [(good[0], *each[1:]) for good, each in zip(after, mixed, strict=True)]
+        assert [each for _, each in changes(Shortfall(), before + mixed)] == [Change.LABELS]
+
+
+@pytest.mark.parametrize(
+    ("shares", "change"),
+    [
+        ([0.43, 0.43], Change.NOISE),
+        ([0.37, 0.37], Change.LABELS),
+        # The second label lies 2.5, and 5, standard errors below both together.
+        ([0.8, 0.5], Change.NOISE),
+        ([1.0, 0.5], Change.LABELS),
+    ],
+)
+def test_what_is_left_decides(shares: list[float], change: Change) -> None:
+    """Shares of clicks that are spread evenly over the rounds of two labels, one round each."""
+    shortfall, found = Shortfall(), []
+    for i in range(3_000):
+        share = shares[i % 2] if i >= 2_000 else 1.0
+        bit = int((i // 2 + 1) * share) - int(i // 2 * share)
+        found.append(shortfall.observe(i % 2, bit, chance=1.0, false=0.0))
+    assert next(filter(None, found)) is change
+
+
+def test_another_alarm_soon_was_no_noise() -> None:
+    """Noise that was taken account of and still lacks clicks was something else."""
+    rounds = rounds_of(0.9, 0.9, 2_000, 0) + rounds_of(0.9, 0.55, 1_000, 0)
+    assert [change for _, change in changes(Shortfall(), rounds)] == ["noise", "labels"]
+    pause = rounds_of(0.9, 0.9, 2_000, 1)
+    rounds = rounds[:2_200] + pause + rounds_of(0.9, 0.55, 200, 2)
+    assert [change for _, change in changes(Shortfall(), rounds)] == ["noise", "noise"]
 
 
 def test_alarms_keep_their_distance() -> None:
     """A learner that begins anew gets the rounds that it needs."""
-    places = alarms(Shortfall(), rounds_of(1.0, 0.5, 10_000, 0))
-    assert len(places) > 5
-    assert np.diff(places).min() >= LEAST_ROUNDS
+    found = changes(Shortfall(), rounds_of(1.0, 0.2, 10_000, 0))
+    assert {change for _, change in found} == {Change.LABELS}
+    assert len(found) > 5
+    assert np.diff([place for place, _ in found]).min() >= LEAST_ROUNDS
 
 
-def test_goes_on_from_a_state() -> None:
-    """Protects the fold: the sum, the rounds and the count go on where they were."""
-    whole, rounds = Shortfall(), rounds_of(0.9, 0.5, 3_000, 0)
-    first = alarms(whole, rounds[:1_500])
-    half = Shortfall()
-    half.restore(whole.state())
-    assert first
-    assert alarms(half, rounds[1_500:]) == alarms(whole, rounds[1_500:])
+@pytest.mark.parametrize("cut", [1_010, 1_100, 1_300])
+def test_goes_on_from_a_state(cut: int) -> None:
+    """Protects the fold: sum, rounds, run and count go on where they were."""
+    rounds = rounds_of(0.9, 0.9, 1_000, 0) + rounds_of(0.9, 0.55, 3_000, 0)
+    whole, half = Shortfall(), Shortfall()
+    changes(whole, rounds[:cut])
+    half.restore(whole.state(N_LABELS), N_LABELS)
+    assert changes(half, rounds[cut:]) == changes(whole, rounds[cut:])
     assert half.alarms == whole.alarms > 1
 
 
 @pytest.mark.parametrize(
-    "numbers", [[-1, 0, 0], [0, 0.5, 0], [0, 1_001, 0], [0, -1, 0], [0, 0, -1], [0, 0, 1e300]]
+    "numbers",
+    [[-1, 0, 0, 0], [0, 0.5, 0, 0], [0, 2_001, 0, 0], [0, -1, 0, 0], [0, 0, 2, 0], [0, 0, 0, -1]],
 )
 def test_what_is_no_state_is_refused(numbers: list[float]) -> None:
     """Sums below 0, and counts that are none, are named."""
-    with pytest.raises(StateError, match="shortfall"):
-        Shortfall().restore({"shortfall": np.array(numbers, dtype=np.float64)})
+    state = Shortfall().state(2) | {"shortfall": np.array(numbers, dtype=np.float64)}
+    with pytest.raises(StateError, match="shortfall:"):
+        Shortfall().restore(state, 2)
+
+
+@pytest.mark.parametrize("row", [[-1, 0, 0], [1, 2, 0], [1, 0, -1]])
+def test_what_is_no_run_is_refused(row: list[float]) -> None:
+    """So are more clicks than rounds, and fewer due than none."""
+    state = Shortfall().state(2) | {"shortfall_run": np.array([[0, 0, 0], row], dtype=np.float64)}
+    with pytest.raises(StateError, match="shortfall_run"):
+        Shortfall().restore(state, 2)
