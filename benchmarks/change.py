@@ -3,10 +3,10 @@
     python -m benchmarks.change --data ../shared/data [--json] [--streams 2]
 
 The 64-feature digits and USPS, prepared as in `benchmarks.versus`: 10,000 rounds, then a change,
-then 20,000 rounds more. Either every label becomes the next one, or clicks that were clean become
-noisy. Beside the learner as it is: one with `drift`, and one that was made at the change, which
-is what an operator has who notices at once and begins by hand. Streams are seeded and the same
-for all of them.
+then 20,000 rounds more. Either every label becomes the next one; or the first three labels change
+places; or clicks that were clean become noisy; or such noise comes and goes every 4,000 rounds.
+Beside the learner as it is: one with `drift`, and one that was made at the change, which is what
+an operator has who notices at once and begins by hand. Streams are seeded and the same for all.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from benchmarks.versus_ours import NEW, Ours
 from benchmarks.versus_streams import (
+    BLOCK,
     NONE,
     PER_LABEL,
     arguments,
@@ -30,13 +31,21 @@ from benchmarks.versus_streams import (
 
 DATASETS = ("optdigits", "usps")
 #: What changes: labels at this noise all the time, or the noise from none to this.
-LABELS, NOISE = "labels", "noise"
-CHANGES = ((LABELS, NONE), (LABELS, ".2/.4"), (LABELS, PER_LABEL), (NOISE, ".2/.4"))
+LABELS, THREE, NOISE, ON_AND_OFF = "labels", "three", "noise", "on and off"
+CHANGES = (
+    (LABELS, NONE),
+    (LABELS, ".2/.4"),
+    (LABELS, PER_LABEL),
+    (THREE, NONE),
+    (THREE, ".2/.4"),
+    (NOISE, ".2/.4"),
+    (ON_AND_OFF, ".2/.4"),
+)
 AS_IS, DRIFTING, MADE_ANEW = "as it is", "drift 1e-3", "made anew"
 DRIFT = 1e-3
 BEFORE, AFTER = 10_000, 20_000
-#: Blocks of `play`, of 1,000 rounds each, that a column of the table shows.
-SHOWN = 4
+#: Columns of the table, and turns of noise that comes and goes.
+N_PARTS = 5
 #: Mistakes after a change over those of the learner that was made at it, on average at most: of
 #: our own, for one that cannot know when to begin.
 MOST = 1.1
@@ -57,22 +66,29 @@ class Row(NamedTuple):
 def measure(name: str, change: str, noise: str, learner: str, folder: Path, streams: int) -> Row:
     """Play the streams and return the mean shares of wrong labels."""
     data = problem(name, folder)
-    changed = data
-    if change == LABELS:
-        changed = data._replace(labels=[(label + 1) % data.n_labels for label in data.labels])
+    moved = {LABELS: data.n_labels, THREE: 3}.get(change, 0)
+    changed = data._replace(
+        labels=[(label + 1) % moved if label < moved else label for label in data.labels]
+    )
     before, after, restarts = [], [], []
     for seed in range(streams):
         rates = noise_rates(noise, data.n_labels, seed)
-        first = rates if change == LABELS else noise_rates(NONE, data.n_labels, seed)
+        first = rates if moved else noise_rates(NONE, data.n_labels, seed)
+        turns = [rates, first] if change == ON_AND_OFF else [rates]
         drift = DRIFT if learner == DRIFTING else 0.0
         player = Ours(NEW, data, rates, 0, drift=drift)
-        before.append(play(player, data, first, BEFORE, 2 * seed).mistakes)
+        before.append(play(player, data, first, BEFORE, seed).mistakes)
         if learner == MADE_ANEW:
             player = Ours(NEW, data, rates, 0)
-        after.append(play(player, changed, rates, AFTER, 2 * seed + 1).mistakes)
+        mistakes: list[int] = []
+        for part in range(N_PARTS):
+            seed_of_part = N_PARTS * seed + part + streams
+            turn = turns[part % len(turns)]
+            mistakes += play(player, changed, turn, AFTER // N_PARTS, seed_of_part).mistakes
+        after.append(mistakes)
         restarts.append(player.restarts)
-    blocks = np.mean(after, axis=0).reshape(-1, SHOWN).mean(axis=1) / 1_000
-    mean = round(float(np.mean(before)) / 1_000, 4)
+    blocks = np.mean(after, axis=0).reshape(N_PARTS, -1).mean(axis=1) / BLOCK
+    mean = round(float(np.mean(before)) / BLOCK, 4)
     return Row(name, change, noise, learner, mean, blocks.round(4).tolist(), restarts)
 
 
