@@ -146,7 +146,7 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: int
     conflicts: int
     learned: int
-    told: int
+    told: int = 0
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):

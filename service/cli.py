@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import version
 
 #: A serving process must not carry what replays and plots need.
 COMMANDS = {
@@ -26,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Online learning that survives misclicks.",
         epilog="misclick COMMAND --help says more of a command.",
     )
+    parser.add_argument("--version", action="version", version=f"misclick {version('misclick')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     asked = given[0] if given else None
     for name, (module, what) in COMMANDS.items():

@@ -1,4 +1,4 @@
-"""The container files, checked as far as that goes without an engine."""
+"""What is packed and how it runs: container files, as far as that goes without an engine."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import tomllib
 from importlib.resources import files
 from pathlib import Path
 
+import pytest
 import yaml
 
-from service.cli import COMMANDS
+from service.cli import COMMANDS, main
 from service.main import DRAIN_S
 from service.settings import ENV_PREFIX, Settings
 
@@ -89,3 +90,12 @@ def test_the_package_carries_its_scripts_and_types() -> None:
     assert (files("service.scripts") / "admit.lua").is_file()
     for package in ("learners", "service", "clients"):
         assert (files(package) / "py.typed").is_file()
+
+
+def test_the_command_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """Protects whoever has to report what he runs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"misclick {project['version']}\n"
