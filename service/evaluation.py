@@ -34,9 +34,10 @@ MOST_ENTRIES = 200_000
 MOST_CONSTANT = 20
 #: Below this an interval, which takes sums for normal, promises too much.
 LEAST_EFFECTIVE = 100
-#: Weights average 1 where the log could show all that the policy does; standard errors by which
-#: chance hardly ever leads away from that.
-FAR = 4.0
+#: Weights average 1 where the log could show all that the policy does and says truly how probable
+#: it was: standard errors by which chance hardly ever leads away from that, and what propensities
+#: do that are told with two digits (a seventh as .14).
+FAR, ROUNDED = 4.0, 0.03
 TRUSTED = "trusted"
 
 
@@ -301,14 +302,20 @@ def verdict_of(weights: NDArray[np.float64]) -> str:
     --------
     >>> verdict_of(np.ones(100)), verdict_of(np.ones(99))
     ('trusted', 'too few rounds tell of it: as good as 99, and 100 are needed')
+    >>> verdict_of(np.full(100, 3.0))
+    "the log's propensities are too small to be true: weights average 3.00, not 1"
     """
     effective = effective_size(weights)
     if effective < LEAST_EFFECTIVE:
         said = f"as good as {effective:.0f}, and {LEAST_EFFECTIVE} are needed"
         return f"too few rounds tell of it: {said}"
     mean, error = float(weights.mean()), float(weights.std()) / len(weights) ** 0.5
-    if mean + FAR * error < 1.0:
+    away = FAR * error + ROUNDED
+    if mean + away < 1.0:
         return f"it does what the log could not show: weights average {mean:.2f}, not 1"
+    if mean - away > 1.0:
+        said = f"weights average {mean:.2f}, not 1"
+        return f"the log's propensities are too small to be true: {said}"
     return TRUSTED
 
 

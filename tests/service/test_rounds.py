@@ -331,6 +331,16 @@ async def test_a_policy_that_explores_nothing_shows_little(client: httpx.AsyncCl
     assert found["verdict"].startswith("it does what the log could not show")
 
 
+async def test_propensities_that_cannot_be_true_are_found_out(client: httpx.AsyncClient) -> None:
+    """Too small, they make anything worth as much as one likes: weights average more than 1."""
+    path = await create(client, learner={"kind": "banditron", "gamma": 0.5})
+    told, _ = simulated(400)
+    await tell(client, path, [each | {"propensity": each["propensity"] / 3} for each in told])
+    found = policy(await evaluated(client, path), "deciding")
+    assert not found["trusted"]
+    assert found["verdict"].startswith("the log's propensities are too small")
+
+
 async def test_a_propensity_that_hardly_can_be_does_no_harm(client: httpx.AsyncClient) -> None:
     """The state stays one of numbers, and so does the evaluation."""
     for learner in ({"kind": "banditron"}, {"kind": "forward_softmax"}, {"kind": "soba"}):
