@@ -255,7 +255,7 @@ def test_known_rates_are_not_doubted() -> None:
 def test_what_is_doubted_depends_on_what_has_changed(
     change: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Noise: the rates, as at first. Labels: all but four tenths of the sharpened scores."""
+    """Noise: the rates, as at first. Labels: all but a tenth of the sharpened scores."""
     learner, twin = ForwardSoftmax(4, 3, n_waves=0), ForwardSoftmax(4, 3, n_waves=0)
     for each in (learner, twin):
         played(each, 3_000, 1, rho=0.0)
@@ -278,7 +278,7 @@ def test_what_is_doubted_depends_on_what_has_changed(
     else:
         assert after["common_rates"][2] == 1.0
         np.testing.assert_array_equal(after["covariances"], first["covariances"])
-        scores = 0.4 * sharpness * before["weights"]
+        scores = 0.1 * sharpness * before["weights"]
         np.testing.assert_allclose(after["weights"], scores, rtol=1e-12)
     for name in ("counts", "centre"):
         np.testing.assert_array_equal(after[name], before[name])
