@@ -89,6 +89,7 @@ class Follower:
 
     async def recover(self) -> None:
         """Rebuild the fold from the newest snapshot that lies on the log, or from its start."""
+        why = ""
         for _ in range(REBUILDS):
             snapshots: list[Snapshot | None] = [
                 *await load_snapshots(self._store, self.address),
@@ -103,7 +104,11 @@ class Follower:
                     await self._fold_to_head(fold)
                     if fold.seq > (snapshot.seq if snapshot else 0):
                         await asyncio.to_thread(_check_sound, fold.seq, fold.state())
-                except (LogBroken, CodecError):
+                except CodecError as error:
+                    # Damaged, or written by an older version: the log may go back far enough.
+                    why = f", of which one cannot be read ({error})"
+                    continue
+                except LogBroken:
                     # Redis may have lost this snapshot's tail, or another worker may have
                     # trimmed the log meanwhile: the next older state, then all of them again.
                     continue
@@ -111,7 +116,7 @@ class Follower:
                 self.snapshot_seq = snapshot.seq if snapshot else 0
                 self.fresh_at_s = time.monotonic()
                 return
-        raise Unusable("the model's log continues none of its snapshots; it is not served")
+        raise Unusable(f"the model's log continues none of its snapshots{why}: it is not served")
 
     async def _fold_to_head(self, fold: Fold) -> None:
         while True:
