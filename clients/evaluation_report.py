@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich import box
 from rich.markup import escape
 from rich.table import Table
 
@@ -15,10 +16,12 @@ NAMES = {
     "challenger": "challenger: {}",
     "label": "always {}",
 }
+#: Stands behind the numbers of a policy that are not to be trusted.
+UNTRUSTED = "*"
 
 
 def values_table(evaluation: Evaluation) -> Table:
-    """Return what each policy is worth, in percent of right labels.
+    """Return what each policy is worth, in percent of right labels; for 80 columns.
 
     Examples
     --------
@@ -28,16 +31,36 @@ def values_table(evaluation: Evaluation) -> Table:
     0
     """
     what = "Clicks" if evaluation.rates_from == "nothing" else "Right labels"
-    result = Table(title=f"{what}, %, with 95 % intervals", title_justify="left")
-    result.add_column("policy")
-    for name in ("IPS", "SNIPS", "doubly robust", "gain", "as good as"):
-        result.add_column(name, justify="right")
-    result.add_column("verdict")
+    title = f"{what}, %, with 95 % intervals"
+    result = Table(
+        title=title, title_justify="left", box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    result.add_column("policy", min_width=len("challenger:"))
+    for name in ("IPS", "SNIPS", "doubly\nrobust", "gain", "as good as\nso many\nrounds"):
+        result.add_column(name, justify="right", no_wrap=True)
     for policy in evaluation.policies:
-        name = NAMES[policy.policy].format(policy.name)
-        size = f"{policy.effective:,.0f} rounds"
-        result.add_row(escape(name), *_cells(policy), size, escape(policy.verdict))
+        size = f"{policy.effective:,.0f}{'' if policy.trusted else UNTRUSTED}"
+        result.add_row(escape(_name(policy)), *_cells(policy), size)
     return result
+
+
+def doubts(evaluation: Evaluation) -> list[str]:
+    """Return why policies are marked in the table, one sentence each.
+
+    Examples
+    --------
+    >>> few = PolicyValue(policy="label", name="a", rounds=9, effective=3.0, trusted=False,
+    ...                   verdict="too few rounds", ips=None, snips=None, dr=None)
+    >>> doubts(Evaluation(rounds=9, first_seq=1, last_seq=9, seq=9, rho_0=0.0, rho_1=0.0,
+    ...                   by_label=False, rates_from="nothing", policies=(few,)))
+    ['* always a: too few rounds.']
+    """
+    marked = [policy for policy in evaluation.policies if not policy.trusted]
+    return [f"{UNTRUSTED} {_name(policy)}: {policy.verdict}." for policy in marked]
+
+
+def _name(policy: PolicyValue) -> str:
+    return NAMES[policy.policy].format(policy.name)
 
 
 def _cells(policy: PolicyValue) -> list[str]:
@@ -48,8 +71,8 @@ def _cells(policy: PolicyValue) -> list[str]:
 def _cell(value: Value | None, sign: str = "") -> str:
     if value is None:
         return "-"
-    numbers = [f"{100 * number:{sign}.1f}" for number in (value.value, value.low, value.high)]
-    return "{} ({} to {})".format(*numbers)
+    # Intervals lie evenly about the value.
+    return f"{100 * value.value:{sign}.1f} ± {50 * (value.high - value.low):.1f}"
 
 
 def slice_summary(evaluation: Evaluation) -> list[str]:

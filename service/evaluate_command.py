@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 
 from clients import Client, MisclickError
-from clients.evaluation_report import slice_summary, values_table
+from clients.evaluation_report import doubts, slice_summary, values_table
 from service.replay_command import API_KEY_VARIABLE, in_words
 
 if TYPE_CHECKING:
@@ -54,6 +54,6 @@ def run(args: argparse.Namespace) -> int:
     console = Console(highlight=False)
     if found.policies:
         console.print(values_table(found))
-    for line in slice_summary(found):
+    for line in [*doubts(found), *slice_summary(found)]:
         console.print(line, markup=False)
     return 0

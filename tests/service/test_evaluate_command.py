@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -41,8 +43,8 @@ def test_what_policies_are_worth_is_shown(
     assert gain is not None
     for part in (
         *("decides: original", "challenger: passive", "every label alike", "always a"),
-        f"{100 * dr.value:.1f} ({100 * dr.low:.1f} to {100 * dr.high:.1f})",
-        f"{100 * gain.value:+.1f} ({100 * gain.low:+.1f} to {100 * gain.high:+.1f})",
+        f"{100 * dr.value:.1f} ± {100 * (dr.high - dr.value):.1f}",
+        f"{100 * gain.value:+.1f} ± {100 * (gain.high - gain.value):.1f}",
         "From 400 rounds, events 2 to 401 of 401.",
         "was made with or has found: 10.0 % false clicks, 25.0 % missed clicks",
     ):
@@ -67,7 +69,21 @@ def test_the_policy_of_somebody_else_is_shown(
     (other,) = (policy.ips for policy in known.policies if policy.policy == "elsewhere")
     assert other is not None
     row = next(line for line in said.splitlines() if "decided elsewhere" in line)
-    assert f"{100 * other.value:.1f} ({100 * other.low:.1f} to {100 * other.high:.1f})" in row
+    assert f"{100 * other.value:.1f} ± {100 * (other.high - other.value):.1f}" in row
+
+
+def test_the_table_is_read_in_eighty_columns(
+    service: Service, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No name or number is cut or broken, and what is not to be trusted is said below."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with Client(service.url) as client:
+        name = make(client, rounds=150)
+    assert main(["evaluate", name, "--url", service.url]) == 0
+    said = capsys.readouterr().out
+    assert "…" not in said
+    assert re.findall(r"±\s*\S+", said) == re.findall(r"± \d+\.\d", said) != []
+    assert "\n* always a: too few rounds tell of it" in said
 
 
 def test_a_model_without_rounds_has_nothing_to_show(
