@@ -24,7 +24,8 @@ class Alarms:
 
     def __init__(self) -> None:
         self._on: set[str] = set()
-        self._restarts: dict[str, int] = {}
+        #: By model, and the event since which its learner decides.
+        self._restarts: dict[tuple[str, int], int] = {}
 
     def tell(self, replicas: Iterable[Replica]) -> None:
         """Write a line for each model to which something of this happened since the last time."""
@@ -33,13 +34,16 @@ class Alarms:
         self._tell_restarts(models)
 
     def _tell_restarts(self, replicas: Iterable[Replica]) -> None:
-        restarts = {each.key: each.fold.learner.restarts for each in replicas}
-        for key, count in sorted(restarts.items()):
-            # What a model had behind it when it was loaded is no news.
-            if count > self._restarts.get(key, count):
+        restarts = {
+            (each.key, each.fold.contest.deciding_since): each.fold.learner.restarts
+            for each in replicas
+        }
+        for learner, count in sorted(restarts.items()):
+            # What one had behind it when it was loaded or promoted is no news.
+            if count > self._restarts.get(learner, count):
                 log.warning(
                     "clicks stay away that the learner expected: it begins anew",
-                    extra={"model": key, "restarts": count},
+                    extra={"model": learner[0], "restarts": count},
                 )
         self._restarts = restarts
 

@@ -112,10 +112,13 @@ class _ModelCollector(Collector):
         restarts = CounterMetricFamily(
             "misclick_restarts",
             "Times the learner that decides began anew, because clicks stayed away.",
-            labels=["model"],
+            labels=["model", "learner"],
         )
         for replica in self._replicas:
-            restarts.add_metric([replica.spec.name], replica.fold.learner.restarts)
+            # By learner: what one had behind it when it was promoted did not happen then.
+            contest = replica.fold.contest
+            labels = [replica.spec.name, contest.deciding.name]
+            restarts.add_metric(labels, contest.learner.restarts)
         yield restarts
         yield from self._estimates()
 

@@ -11,8 +11,9 @@ from learners.neighbors import KNN, HwKNN
 from service.alarms import Alarms
 
 
-def _replica(key: str, learner: Any) -> Any:
-    return SimpleNamespace(key=key, fold=SimpleNamespace(learner=learner))
+def _replica(key: str, learner: Any, since: int = 0) -> Any:
+    contest = SimpleNamespace(deciding_since=since)
+    return SimpleNamespace(key=key, fold=SimpleNamespace(learner=learner, contest=contest))
 
 
 def test_each_turn_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -34,10 +35,10 @@ def test_each_turn_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_each_restart_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Not those that a model had behind it when it was loaded."""
+    """Not those that a model had behind it when it was loaded, or its learner when promoted."""
     alarms, told = Alarms(), []
-    for restarts in (2, 2, 3, 3, 0):
-        alarms.tell([_replica("t/one", SimpleNamespace(restarts=restarts))])
+    for restarts, since in ((2, 0), (2, 0), (3, 0), (3, 0), (0, 0), (4, 90), (5, 90)):
+        alarms.tell([_replica("t/one", SimpleNamespace(restarts=restarts), since)])
         told.append([(r.__dict__["model"], r.__dict__["restarts"]) for r in caplog.records])
         caplog.clear()
-    assert told == [[], [], [("t/one", 3)], [], []]
+    assert told == [[], [], [("t/one", 3)], [], [], [], [("t/one", 5)]]

@@ -70,5 +70,6 @@ def test_it_says_that_it_began_anew(http: httpx.Client) -> None:
     play(model, 2 * BATCH, 1, turned=1)
     assert http.get(f"{model.path}/noise").json()["restarts"] == 1
     name = model.path.rpartition("/")[2]
-    assert f'misclick_restarts_total{{model="{name}"}} 1.0' in http.get("/metrics").text
+    told = f'misclick_restarts_total{{learner="original",model="{name}"}} 1.0'
+    assert told in http.get("/metrics").text
     http.delete(model.path)
