@@ -186,7 +186,8 @@ class Evaluation:
         InputError
             If an array is not as said.
         """
-        terms = self._robust_terms(weights, followed)
+        shown = self._shown(weights, followed)
+        terms = followed + weights * (self._rewards - shown)
         value = float(terms.mean())
         return self._value(value, terms - value, weights)
 
@@ -199,15 +200,17 @@ class Evaluation:
 
         Parameters and error are those of `doubly_robust`.
         """
-        terms = self._robust_terms(weights, followed) - self._rewards
+        shown = self._shown(weights, followed)
+        # In this order, for what was shown itself to gain 0 to the last bit.
+        terms = (followed - shown) + (weights - 1.0) * (self._rewards - shown)
         gain = float(terms.mean())
         return self._value(gain, terms - gain, weights - 1.0, float(self._rewards.mean()))
 
-    def _robust_terms(self, weights: FloatArray, followed: FloatArray) -> FloatArray:
+    def _shown(self, weights: FloatArray, followed: FloatArray) -> FloatArray:
+        """Return how probably what was shown is right, as predicted."""
         self._check(weights=weights, followed=followed)
-        shown = self.predicted[np.arange(len(weights)), self.rounds.labels]
-        terms: FloatArray = followed + weights * (self._rewards - shown)
-        return terms
+        shown: FloatArray = self.predicted[np.arange(len(weights)), self.rounds.labels]
+        return shown
 
     def _value(
         self, value: float, moves: FloatArray, weights: FloatArray, usual: float | None = None

@@ -77,9 +77,12 @@ def test_gain_of_another_label_in_one_round() -> None:
 
 def test_what_was_shown_gains_nothing() -> None:
     """Protects from doubt where there is none: rounds that a policy would not have changed."""
-    evaluation = Evaluation(ROUNDS, RATES)
-    shown = evaluation.predicted[np.arange(3), ROUNDS.labels]
-    assert evaluation.gain(np.ones(3), shown) == (0.0, 0.0, 0.0, 0.0)
+    for rho_0 in (0.1, 0.2, 0.3):
+        evaluation = Evaluation(ROUNDS, AssumedRates.same(NoiseRates(rho_0, 0.15), 2))
+        # A last bit that is lost may be a gain whose whole interval is above 0.
+        for chance in (1 / 3, 0.7, 0.95):
+            evaluation.predicted = np.full((3, 2), chance)
+            assert evaluation.gain(np.ones(3), np.full(3, chance)) == (0.0, 0.0, 0.0, 0.0)
 
 
 def test_a_gain_is_surer_than_two_values() -> None:
