@@ -7,7 +7,8 @@ code.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -49,6 +50,7 @@ class Calls:
         async def act(replica: Replica) -> bytes:
             if instance.min_seq is not None:
                 await _wait_for(replica, instance.min_seq)
+            await _look_for(replica, instance.allowed or ())
             x = replica.fold.encoder.encode(instance.x)
             decided = await replica.predict(_ask(replica, x, instance))
             return wire.encode(_decision_out(replica, decided))
@@ -72,6 +74,7 @@ class Calls:
 
         async def act(replica: Replica) -> bytes:
             _check_takes_labels(replica)
+            await _look_for(replica, [item.label])
             label = _label_code(replica, item.label, "label")
             example = Example(label, replica.fold.encoder.encode(item.x))
             verdict = await replica.learn(example, item.request_id)
@@ -85,6 +88,7 @@ class Calls:
 
         async def act(replica: Replica) -> bytes:
             _check_takes_feedback(replica)
+            await _look_for(replica, [item.label])
             label = _label_code(replica, item.label, "label")
             told = Round(label, item.propensity, replica.fold.encoder.encode(item.x))
             verdict = await replica.tell(told, item.feedback, item.request_id)
@@ -100,6 +104,7 @@ class Calls:
         async def act(replica: Replica) -> bytes:
             min_seq = max((item.min_seq or 0 for item in items), default=0)
             await _wait_for(replica, min_seq)
+            await _look_for(replica, chain.from_iterable(item.allowed or () for item in items))
             xs = await _encode(replica.fold.encoder, [item.x for item in items])
             asks = [
                 _ask(replica, x, item, i) for i, (x, item) in enumerate(zip(xs, items, strict=True))
@@ -126,6 +131,7 @@ class Calls:
 
         async def act(replica: Replica) -> bytes:
             _check_takes_labels(replica)
+            await _look_for(replica, [item.label for item in items])
             labels = _label_codes(replica, [item.label for item in items])
             rows = await _encode(replica.fold.encoder, [item.x for item in items])
             pairs = [
@@ -142,6 +148,7 @@ class Calls:
 
         async def act(replica: Replica) -> bytes:
             _check_takes_feedback(replica)
+            await _look_for(replica, [item.label for item in items])
             labels = _label_codes(replica, [item.label for item in items])
             rows = await _encode(replica.fold.encoder, [item.x for item in items])
             told = [
@@ -191,6 +198,12 @@ async def _wait_for(replica: Replica, min_seq: int) -> None:
         await replica.catch_up()
         if replica.fold.seq < min_seq:
             raise Conflict(f"min_seq: the log ends at event {replica.fold.seq}, before {min_seq}")
+
+
+async def _look_for(replica: Replica, labels: Iterable[str]) -> None:
+    """Catch up if a label is unknown: another worker may have added it just now."""
+    if not replica.fold.codes.keys() >= set(labels):
+        await replica.catch_up()
 
 
 def _check_takes_feedback(replica: Replica) -> None:

@@ -2,7 +2,7 @@
 
 import httpx
 
-from tests.service.apps import Json
+from tests.service.apps import Json, app_client, create
 from tests.service.live import Model, refused
 
 
@@ -39,6 +39,33 @@ def test_labels_come_and_go_while_it_runs(http: httpx.Client) -> None:
         assert answer["error"]["details"][0]["where"] == where
     assert model.describe()["seq"] == 2
     http.delete(model.path)
+
+
+async def test_a_label_is_known_where_another_worker_added_it(valkey_url: str) -> None:
+    """The answer to whoever added it is a promise: no worker refuses the label after that."""
+    seldom = {"sync_interval_s": 10, "stale_s": 60}
+    async with app_client(valkey_url, **seldom) as one, app_client(valkey_url, **seldom) as two:
+        path = await create(one, learner={"kind": "banditron"})
+        round_ = {"x": [1, 1, 1], "propensity": 0.5, "feedback": 1}
+        for number, (call, body) in enumerate(
+            (
+                ("rounds", round_ | {"label": "new0"}),
+                ("rounds/batch", {"items": [round_ | {"label": "new1"}]}),
+                ("predict", {"x": [1, 1, 1], "allowed": ["new2"]}),
+                ("predict/batch", {"items": [{"x": [1, 1, 1], "allowed": ["new3"]}]}),
+            )
+        ):
+            assert (await two.post(f"{path}/predict", json={"x": [1, 1, 1]})).is_success
+            await one.post(f"{path}/labels", json={"add": [f"new{number}"]})
+            answer = await two.post(f"{path}/{call}", json=body)
+            assert answer.status_code == 200, answer.text
+        labelled = await create(one, learner={"kind": "perceptron"})
+        for label, call in (("new0", "learn"), ("new1", "learn/batch")):
+            example = {"x": [1, 1, 1], "label": label}
+            assert (await two.post(f"{labelled}/predict", json={"x": [1, 1, 1]})).is_success
+            await one.post(f"{labelled}/labels", json={"add": [label]})
+            body = {"items": [example]} if call.endswith("batch") else example
+            assert (await two.post(f"{labelled}/{call}", json=body)).is_success
 
 
 def test_rates_hold_from_their_event_on(model: Model) -> None:
