@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 from rich import box
 from rich.markup import escape
 from rich.table import Table
@@ -18,6 +20,8 @@ NAMES = {
 }
 #: Stands behind the numbers of a policy that are not to be trusted.
 UNTRUSTED = "*"
+#: Longest line of a name: what numbers of three digits leave of 80 columns.
+NAME_CHARS = 12
 
 
 def values_table(evaluation: Evaluation) -> Table:
@@ -35,12 +39,13 @@ def values_table(evaluation: Evaluation) -> Table:
     result = Table(
         title=title, title_justify="left", box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0)
     )
-    result.add_column("policy", min_width=len("challenger:"))
+    result.add_column("policy", no_wrap=True)
     for name in ("IPS", "SNIPS", "doubly\nrobust", "gain", "as good as\nso many\nrounds"):
         result.add_column(name, justify="right", no_wrap=True)
     for policy in evaluation.policies:
         size = f"{policy.effective:,.0f}{'' if policy.trusted else UNTRUSTED}"
-        result.add_row(escape(_name(policy)), *_cells(policy), size)
+        name = "\n".join(wrap(_name(policy), NAME_CHARS))
+        result.add_row(escape(name), *_cells(policy), size)
     return result
 
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
 
 
+#: More than a table takes.
+TABLE_CHARS = 200
+
+
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command and its options."""
     parser = subparsers.add_parser(
@@ -51,9 +55,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(msgspec.json.encode(found).decode())
         return 0
-    console = Console(highlight=False)
     if found.policies:
-        console.print(values_table(found))
+        # A narrower terminal breaks the lines; a number that is cut off would be another one.
+        Console(highlight=False, width=TABLE_CHARS).print(values_table(found))
+    console = Console(highlight=False)
     for line in [*doubts(found), *slice_summary(found)]:
         console.print(line, markup=False)
     return 0
