@@ -268,7 +268,7 @@ class ForwardSoftmax(RelevanceLearner):
             narrow(self._covariance, moves, spreads, n_rivals * noise / square, self._space)
         if self.drift:
             let_drift(self._covariance, self.drift, self._first)
-        if not self._rates.told:
+        if not self._rates.known:
             change = self._shortfall.observe(label, outcome.feedback, chance=chance, false=rho_0)
             if change is Change.NOISE:
                 self._rates.doubt_rates()

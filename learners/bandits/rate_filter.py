@@ -208,9 +208,9 @@ class RateFilter:
         self._common.means[_SHARPNESS:] = kept
 
     @property
-    def told(self) -> bool:
-        """Whether the common rates are taken as known, because they were set."""
-        return self._common.knows(0)
+    def known(self) -> bool:
+        """Whether all rates are taken as known, because they were set; an estimate leaves doubt."""
+        return self._common.knows(0) and not any(own.v_00 or own.v_11 for own in self._own)
 
     @property
     def each(self) -> tuple[FloatArray, FloatArray]:
@@ -349,8 +349,7 @@ class RateFilter:
 
     def add(self) -> None:
         """Add a label, of which is known what is known of all."""
-        known = self.told and not any(own.v_00 or own.v_11 for own in self._own)
-        self._own.append(_KNOWN if known else _stranger())
+        self._own.append(_KNOWN if self.known else _stranger())
 
     def state(self) -> State:
         """Return all of it as arrays."""

@@ -251,6 +251,18 @@ def test_known_rates_are_not_doubted() -> None:
     assert learner.restarts == 0
 
 
+def test_estimated_rates_are_doubted() -> None:
+    """One estimate, however sure, must not end the search for changes: it is of clicks before."""
+    learner = ForwardSoftmax(4, 3, n_waves=0)
+    played(learner, 3_000, 1, rho=0.1)
+    learner.set_label_rates(*np.full((2, 3), 0.1), *np.full((2, 3), 0.003))
+    assert played(learner, 2_000, 2, rho=0.1) < 0.1
+    assert learner.restarts == 0
+    played(learner, 2_000, 3, rho=0.1, turned=True)
+    assert learner.restarts == 1
+    assert played(learner, 3_000, 4, rho=0.1, turned=True) < 0.1
+
+
 @pytest.mark.parametrize("change", list(Change))
 def test_what_is_doubted_depends_on_what_has_changed(
     change: Change, monkeypatch: pytest.MonkeyPatch
