@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -16,6 +17,8 @@ _NOT_FOUND = 404
 _UNAVAILABLE = 503
 #: What a proxy answers that has no answer of the service's: it restarts, say.
 _GATEWAY = frozenset({502, _UNAVAILABLE, 504})
+#: Place of an item in a batch, where a complaint begins with it.
+_ITEM = re.compile(r"^items\[(\d+)\]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,8 @@ class Call(Generic[T]):
     refusal_is_answer: bool = False
     #: How long the answer may take, if the client waits for shorter.
     takes_s: float = 0.0
+    #: How many of the items that were given went in calls before this one.
+    before: int = 0
 
     def headers(self) -> dict[str, str]:
         """Return the headers that this request needs."""
@@ -45,7 +50,7 @@ class Call(Generic[T]):
         gone = self.gone_is_done and tried > 1 and status == _NOT_FOUND
         if 200 <= status < 300 or gone or (self.refusal_is_answer and status == _UNAVAILABLE):
             return self.parse(body)
-        raise error_of(status, body, retry_after)
+        raise error_of(status, body, retry_after, self.before)
 
 
 class _ErrorItem(msgspec.Struct):
@@ -68,9 +73,11 @@ _error_body = msgspec.json.Decoder(_ErrorBody)
 
 
 def error_of(
-    status: int, body: bytes, retry_after: str | None
+    status: int, body: bytes, retry_after: str | None, before: int = 0
 ) -> ApiError | TransportError | ProtocolError:
     """Return the exception that an answer of another status than 2xx stands for.
+
+    Items are counted as they were given, of which `before` went in earlier calls.
 
     Examples
     --------
@@ -90,11 +97,18 @@ def error_of(
         return ProtocolError(f"{status}: expected an error body, got {body[:60]!r}")
     kind = BY_CODE.get(error.code, ApiError)
     return kind(
-        error.message,
+        _counted(error.message, before),
         status=status,
-        details=tuple(Detail(item.where, item.expected, item.got) for item in error.details),
+        details=tuple(
+            Detail(_counted(item.where, before), item.expected, item.got) for item in error.details
+        ),
         retry_after_s=_seconds(retry_after),
     )
+
+
+def _counted(text: str, before: int) -> str:
+    """Return what begins with the place of an item, counted from the first that was given."""
+    return _ITEM.sub(lambda found: f"items[{int(found[1]) + before}]", text)
 
 
 def _seconds(retry_after: str | None) -> float | None:

@@ -306,15 +306,19 @@ def _path(model: str, *rest: str) -> str:
 def _batches(path: str, items: Sequence[object], answer: type[Any]) -> list[Call[list[Any]]]:
     """Split `items` into calls that the service takes."""
     decode = decoder_of(answer)
-    return [
-        Call(
+    calls: list[Call[list[Any]]] = []
+    before = 0
+    for pieces in _pieces(map(encode, items)):
+        call: Call[list[Any]] = Call(
             method="POST",
             path=path,
             body=b'{"items":[' + b",".join(pieces) + b"]}",
             parse=lambda body: decode(body).items,
+            before=before,
         )
-        for pieces in _pieces(map(encode, items))
-    ]
+        calls.append(call)
+        before += len(pieces)
+    return calls
 
 
 def _pieces(encoded: Iterable[bytes]) -> Iterator[list[bytes]]:

@@ -203,7 +203,11 @@ class Client(ModelCalls):
         return self._send(_wire.tell_round(model, told, id_of(request_id)))
 
     def tell_rounds(self, model: str, rounds: Sequence[Round]) -> list[Receipt]:
-        """Let a model learn from many rounds that somebody else decided, in order."""
+        """Let a model learn from many rounds that somebody else decided, in order.
+
+        A thousand go in one call. Where one is refused, those of the calls before it are learned;
+        with a `request_id` each, all can be told again, and none is learned twice.
+        """
         return self._send_all(_wire.tell_rounds(model, rounds, ids_of(rounds)))
 
     def neighbors(self, model: str, x: Features) -> Neighbors:

@@ -19,7 +19,9 @@
         └── UnavailableError         503  the store is down or full; worth trying later
 
 Only what is below `ApiError` says that nothing was applied: after a `TransportError` the
-service may have done the work, which is why every call can be sent again.
+service may have done the work, which is why every call can be sent again. Of more items than go in
+one call, those before the call that was refused are done: whoever gives all of them again does no
+harm where each has a `request_id` of its own.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ import io
 from pathlib import Path
 
 import httpx
+import msgspec
 import numpy as np
 import pytest
 
@@ -111,6 +112,23 @@ def test_learning_from_labels(client: Client) -> None:
     with pytest.raises(InputError, match="takes feedback"):
         client.feedback_batch(spec.name, [Feedback(decision.decision_id, 1)])
     assert client.get_model(spec.name).counters.learned == 3
+
+
+def test_a_wrong_item_is_named_by_its_place_among_all(client: Client) -> None:
+    """Also where it goes in a later call; told again when it is right, nothing is learned twice."""
+    spec = fresh_spec()
+    client.create_model(spec)
+    rounds = [
+        Round(x=X, label="a", propensity=0.5, feedback=1, request_id=f"r{number}")
+        for number in range(1200)
+    ]
+    wrong = msgspec.structs.replace(rounds[1100], label="z")
+    with pytest.raises(InvalidError, match=r"^items\[1100\].label: expected") as error:
+        client.tell_rounds(spec.name, [*rounds[:1100], wrong, *rounds[1101:]])
+    assert error.value.details[0].where == "items[1100].label"
+    assert client.get_model(spec.name).counters.told == 1000
+    client.tell_rounds(spec.name, rounds)
+    assert client.get_model(spec.name).counters.told == 1200
 
 
 def test_telling_rounds_of_somebody_else(client: Client) -> None:
