@@ -412,8 +412,7 @@ async def test_memory_of_models_that_went_is_free_again(
 
     def watched(fold: Fold, *args: Any) -> None:
         make_fold(fold, *args)
-        graph: object = fold.contest.learner._graph  # type: ignore[attr-defined]
-        graphs.append(weakref.ref(graph))
+        graphs.append(weakref.ref(vars(fold.contest.learner)["_graph"]))
 
     def alive() -> int:
         return sum(graph() is not None for graph in graphs)
