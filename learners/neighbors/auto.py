@@ -12,10 +12,10 @@ from learners.base import FloatArray, State, StateValue, state_array
 from learners.errors import StateError, expected
 from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.graph import NeighborGraph
-from learners.neighbors.metrics import Rows
+from learners.neighbors.metrics import Proposals, Rows
 from learners.neighbors.neighborhood_noise import NeighborhoodNoise, WindowNoise
 from learners.neighbors.options import check_quantile
-from learners.neighbors.search import Found, find
+from learners.neighbors.search import Found, find_among
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
 from learners.validation import check_number
 
@@ -153,17 +153,20 @@ class AutoRkNN(WindowLearner):
         return self
 
     # -- inside ---------------------------------------------------------------------------
-    def _take(self, rows: Rows, labels: NDArray[np.integer]) -> None:
+    def _take(
+        self, rows: Rows, labels: NDArray[np.integer], proposals: Proposals | None = None
+    ) -> None:
         """Validate all pairs on each example before it is taken into the window."""
         for i, label in enumerate(labels.tolist()):
             row = rows[i : i + 1]
-            with self._examples.foreseeing(row):
-                if len(self):
-                    found = find(self._examples, row[0], self.k, ties=True)
-                    right = self._predictions(found) == label
-                    self._hits = self._hits * self.memory + right
-                    self._weight = self._weight * self.memory + 1.0
-                super()._take(row, labels[i : i + 1])
+            if proposals is None or i:
+                proposals = self._examples.propose(row)
+            if len(self):
+                found = find_among(self._examples, row, proposals, self.k, ties=True)[0]
+                right = self._predictions(found) == label
+                self._hits = self._hits * self.memory + right
+                self._weight = self._weight * self.memory + 1.0
+            super()._take(row, labels[i : i + 1], proposals)
 
     def _votes(self, found: Found) -> FloatArray:
         return self._labels_of(found)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from learners.base import check_count
 from learners.errors import ParameterError, expected
 from learners.neighbors.lists import NeighborLists, Revision
-from learners.neighbors.metrics import Rows, Slots
+from learners.neighbors.metrics import Proposals, Rows, Slots
 from learners.neighbors.search import Found, queries_per_pass
 from learners.neighbors.window import Window, check_labels, check_rows
 from learners.validation import FloatArray
@@ -87,6 +87,8 @@ class NeighborGraph:
         self.k = check_count("k", k, 1, MAX_PLACES)
         self._check_places(max(1, n_classes))
         self._by_class = n_classes > 0
+        #: Most examples that come in one change.
+        self._step = min(window.capacity, queries_per_pass(window.capacity))
         self._observers: list[Observer] = []
         self._pools = [self._new_pool() for _ in range(max(1, n_classes))]
 
@@ -158,24 +160,32 @@ class NeighborGraph:
         check_labels(labels, len(rows), len(self._pools) if self._by_class else None)
         return self.insert_sound(rows, labels, time_s)
 
-    def insert_sound(self, rows: Rows, labels: NDArray[np.integer], time_s: float = 0.0) -> Slots:
-        """Do what `insert` does, with rows that are known to be `sound`."""
+    def insert_sound(
+        self,
+        rows: Rows,
+        labels: NDArray[np.integer],
+        time_s: float = 0.0,
+        proposals: Proposals | None = None,
+    ) -> Slots:
+        """Do what `insert` does, with rows that are known to be `sound`.
+
+        `proposals` are the window's for these rows, where they are known; they are overwritten.
+        """
         if len(rows) and not len(self.window):
             return self._fill(rows, labels, time_s)
-        step = min(self.window.capacity, queries_per_pass(self.window.capacity))
-        slots = _NOBODY
-        for start in range(0, len(rows), step):
-            some = slice(start, start + step)
-            slots = self._replace(
-                self.window.surplus(len(rows[some])), rows[some], labels[some], time_s
-            )
-        return self.window.live()[-len(rows) :] if len(rows) > step else slots
+        window = self.window
+        if len(rows) <= self._step:
+            return self._replace(window.surplus(len(rows)), rows, labels, time_s, proposals)
+        for start in range(0, len(rows), self._step):
+            some = slice(start, start + self._step)
+            self._replace(window.surplus(len(rows[some])), rows[some], labels[some], time_s)
+        return window.live()[-len(rows) :]
 
     def evict(self, count: int) -> None:
         """Take the `count` oldest examples out of the window (or all, if there are fewer)."""
         count = min(count, len(self.window))
         if count:
-            self._replace(count, self.window.rows[:0], np.zeros(0, dtype=np.int32), 0.0)
+            self._replace(count, self.window.rows[:0], np.zeros(0, dtype=np.int32))
 
     def evict_before(self, time_s: float) -> int:
         """Evict the oldest examples that came before `time_s`; return how many."""
@@ -208,14 +218,21 @@ class NeighborGraph:
         return new
 
     def _replace(
-        self, n_gone: int, rows: Rows, labels: NDArray[np.integer], time_s: float
+        self,
+        n_gone: int,
+        rows: Rows,
+        labels: NDArray[np.integer],
+        time_s: float = 0.0,
+        proposals: Proposals | None = None,
     ) -> Slots:
         """Evict the oldest and append new ones, in one change as observers see it."""
         window = self.window
         gone = window.oldest(n_gone)
-        low, margin = window.propose(rows)
+        if proposals is None:
+            proposals = window.propose(rows)
         changes = [
-            self._plan(number, gone, low, rows, labels) for number in range(len(self._pools))
+            self._plan(number, gone, proposals.low, rows, labels)
+            for number in range(len(self._pools))
         ]
         seen = [change.owners[change.in_front] for _, change in changes]
         seen_once = seen[0] if len(seen) == 1 else np.unique(np.concatenate(seen))
@@ -223,13 +240,13 @@ class NeighborGraph:
         for observer in self._observers:
             observer.forget(before)
         window.forget(n_gone)
-        new = window.append(rows, labels, time_s)
+        new = window.append(rows, labels, time_s, proposals.sizes)
         for pool, (left, _) in zip(self._pools, changes, strict=True):
             pool.remove_members(left)
             if not len(new):
                 # Otherwise the new examples lie in their slots, and get lists of their own.
                 pool.discard(gone)
-        found = self._find(new, rows, low, margin)
+        found = self._find(new, rows, proposals)
         for pool, (_, change), own in zip(self._pools, changes, found, strict=True):
             too_short = pool.revise(change, new, own)
             if len(too_short):
@@ -251,24 +268,24 @@ class NeighborGraph:
             low, rows, came = low[mine], rows[mine], came[mine]
         return left, pool.plan(gone, left, low, rows, came)
 
-    def _find(self, new: Slots, rows: Rows, low: Rows, margin: FloatArray) -> list[Found]:
+    def _find(self, new: Slots, rows: Rows, proposals: Proposals) -> list[Found]:
         """Return who is near the new examples, by pool, out of proposals made before they came."""
-        window = self.window
+        window, low = self.window, proposals.low
         if window.extent > low.shape[1]:
             # Of slots that were not there nothing was proposed; what lies in memory could be NaN.
-            wider = np.full((len(low), window.extent), np.inf, dtype=np.float32)
-            wider[:, : low.shape[1]] = low
-            low = wider
+            low = np.full((len(low), window.extent), np.inf, dtype=np.float32)
+            low[:, : proposals.low.shape[1]] = proposals.low
+            proposals = proposals._replace(low=low)
         if len(new) > 1:
-            among, among_margin = window.propose_among(new)
-            low[:, new] = among
-            margin = np.maximum(margin, among_margin)
+            among = window.propose_among(new)
+            low[:, new] = among.low
+            proposals = proposals._replace(margin=np.maximum(proposals.margin, among.margin))
         for number, pool in enumerate(self._pools):
             pool.add_members(new[window.labels[new] == number] if self._by_class else new)
-        return [
-            pool.near(new, rows, low.copy() if self._by_class else low, margin)
-            for pool in self._pools
-        ]
+        if self._by_class:
+            # Each pool rules out others.
+            return [pool.near(new, rows, proposals._replace(low=low.copy())) for pool in self._pools]
+        return [self._pools[0].near(new, rows, proposals)]
 
     def _coming(self, count: int) -> Slots:
         """Return the slots that the next `count` examples will have."""

@@ -75,3 +75,6 @@ class KNN(WindowLearner):
 
     def _votes(self, found: Found) -> FloatArray:
         return self._labels_of(found)
+
+    def _scores_from(self, found: Found) -> FloatArray:
+        return self._counts_of(found)

@@ -13,13 +13,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.neighbors.metrics import Rows, Slots
+from learners.neighbors.metrics import Proposals, Rows, Slots
 from learners.neighbors.search import Found, nearest_of_each, queries_per_pass
-from learners.neighbors.window import Seqs, Window
+from learners.neighbors.window import Window
 from learners.validation import FloatArray
 
-#: The oldest member of an empty list.
-_NEVER: Final = np.iinfo(np.int64).max
 _INFINITY: Final = np.float32(np.inf)
 
 
@@ -66,9 +64,9 @@ class NeighborLists:
         self._bounds_up: Rows = np.full(size, -np.inf, dtype=np.float32)
         # What is added to a proposal to keep slots that are not in the pool from being found.
         self._outside: Rows = np.full(size, np.inf, dtype=np.float32)
-        # No member of a list is older than this seq. The oldest leave the window first, so this
-        # says who may hold them.
-        self._oldest: Seqs = np.full(size, _NEVER, dtype=np.int64)
+        # No member of a list is older than what lies in this slot. The oldest leave the window
+        # first, so this says who may hold them.
+        self._oldest: Slots = np.full(size, size, dtype=np.int32)
         self.members = 0
 
     # -- one step: plan, revise, and discard where nobody came ------------------------------
@@ -89,7 +87,7 @@ class NeighborLists:
             the slots that they will have, (q,), in the order of their coming.
         """
         extent = low.shape[1]
-        held = self._oldest[:extent] < self._window.first + len(gone)
+        held = self._among(self._oldest[:extent], gone)
         entered = low < self._bounds_up[:extent]
         touched = held
         touched |= entered[0] if len(entered) == 1 else entered.any(axis=0)
@@ -138,7 +136,7 @@ class NeighborLists:
         self.slots[gone] = self._window.capacity
         self.keys[gone] = np.inf
         self._bounds_up[gone] = -np.inf
-        self._oldest[gone] = _NEVER
+        self._oldest[gone] = self._window.capacity
 
     def remove_members(self, gone: Slots) -> None:
         """Take members out of the pool."""
@@ -164,7 +162,7 @@ class NeighborLists:
         if len(firsts) == len(owners):
             for start in range(0, len(owners), step):
                 some = slice(start, start + step)
-                near = self.near(owners[some], rows[some], *window.propose(rows[some]))
+                near = self.near(owners[some], rows[some], window.propose(rows[some]))
                 self._store(owners[some], *near)
             return
         for start in range(0, len(firsts), step):
@@ -172,27 +170,29 @@ class NeighborLists:
             queries = rows[firsts[start:stop]]
             mine = np.flatnonzero((group >= start) & (group < stop))
             lines = group[mine] - start
-            near = self.near(owners[mine], queries, *window.propose(queries), lines)
+            near = self.near(owners[mine], queries, window.propose(queries), lines)
             self._store(owners[mine], *near)
 
     def near(
         self,
         owners: Slots,
         queries: Rows,
-        low: Rows,
-        margins: FloatArray,
+        proposals: Proposals,
         lines: NDArray[np.intp] | None = None,
     ) -> Found:
         """Return the members nearest to `owners`, one more than a list holds: its key is the bound.
 
-        They are found out of proposals for the owners' rows; `low` is overwritten. Each owner has
+        They are found out of proposals for the owners' rows, which are overwritten. Each owner has
         a query of its own, or `lines` says whose is whose.
         """
+        low = proposals.low
         if self.members < low.shape[1]:
             low += self._outside[: low.shape[1]]
-        if lines is None:
+        if len(owners) == 1:
+            low[0, owners] = np.inf
+        elif lines is None:
             low[np.arange(len(owners)), owners] = np.inf
-        found = nearest_of_each(self._window, queries, low, margins, self.width + 1)
+        found = nearest_of_each(self._window, queries, proposals, self.width + 1)
         if lines is not None:
             found = _without(owners, found.slots[lines], found.keys[lines])
         return found
@@ -205,17 +205,19 @@ class NeighborLists:
         self._bounds_up[owners] = np.nextafter(keys[:, -1].astype(np.float32), _INFINITY)
         self._oldest[owners] = self._oldest_of(slots[:, :-1])
 
-    def _oldest_of(self, slots: Slots) -> Seqs:
-        """Return the seq of the oldest in each list, or less.
+    def _oldest_of(self, slots: Slots) -> Slots:
+        """Return the slot of the oldest in each list, or of an older one.
 
         An unused place looks like slot 0, so that such lists are looked at once too often in
         each turn of the ring.
         """
-        window = self._window
+        capacity = np.int32(self._window.capacity)
+        start = np.int32(self._window.first % self._window.capacity)
         # From the oldest slot on, round the ring: what is negative wraps to very large.
-        turned = (slots - np.int32(window.first % window.capacity)).view(np.uint32)
-        ages = np.minimum.reduce(turned, axis=1).view(np.int32) % np.int32(window.capacity)
-        oldest: Seqs = ages + np.int64(window.first)
+        turned = (slots - start).view(np.uint32)
+        oldest: Slots = np.minimum.reduce(turned, axis=1).view(np.int32)
+        oldest += start
+        oldest %= capacity
         return oldest
 
     def _new_keys(
@@ -235,7 +237,8 @@ class NeighborLists:
 
     def _among(self, slots: Slots, gone: Slots) -> NDArray[np.bool_]:
         if len(gone) == 1:
-            alone: NDArray[np.bool_] = slots == gone[0]
+            # A plain number is compared as int32; one of numpy's would widen all the others.
+            alone: NDArray[np.bool_] = slots == int(gone[0])
             return alone
         marked = np.zeros(self._window.capacity + 1, dtype=np.bool_)
         marked[gone] = True

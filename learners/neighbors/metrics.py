@@ -10,7 +10,7 @@ of summation.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,32 @@ def _products(rows: Rows, queries: Rows, added: Rows | None = None) -> Rows:
     return products
 
 
+class Proposals(NamedTuple):
+    """What is known of the keys of all rows to some queries before one of them is computed.
+
+    Attributes
+    ----------
+    low
+        Shape (q, n), float32: never above the exact key.
+    margin
+        Shape (q,): no exact key exceeds ``low + margin``, but for
+    unsure
+        so many in each line, which may exceed it by any amount.
+    sizes
+        Shape (q,): the metric's `sizes` of the queries.
+    """
+
+    low: Rows
+    margin: FloatArray
+    sizes: FloatArray
+    unsure: int = 0
+
+    def of(self, line: int) -> Proposals:
+        """Return what is known for one query."""
+        some = slice(line, line + 1)
+        return Proposals(self.low[some], self.margin[some], self.sizes[some], self.unsure)
+
+
 class Metric(ABC):
     """One distance between float32 rows, with its cache of one number per row.
 
@@ -100,7 +126,7 @@ class Metric(ABC):
         """Return what `propose` wants to know of each row, shape (n,); 0 for a zero row."""
 
     @abstractmethod
-    def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> tuple[Rows, FloatArray]:
+    def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> Proposals:
         """Return lower bounds of all keys, and how far above them the keys may be.
 
         Parameters
@@ -111,13 +137,6 @@ class Metric(ABC):
             Shape (n,), float32: `sizes(rows)`.
         queries
             Shape (q, d).
-
-        Returns
-        -------
-        low
-            Shape (q, n), float32: never above the exact key.
-        margin
-            Shape (q,): no exact key exceeds `low + margin`.
         """
 
     @abstractmethod
@@ -160,17 +179,18 @@ class Euclidean(Metric):
         """Return the squared norms, less their share of the error."""
         return _sums(np.square(rows, dtype=np.float64)) * (1.0 - self._error)
 
-    def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> tuple[Rows, FloatArray]:
+    def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> Proposals:
         """Expand |x - y|^2 = |x|^2 + |y|^2 - 2 x.y; the error is at most e (|x|^2 + |y|^2)."""
         low = _products(rows, queries * np.float32(-2.0), sizes)
         own = self.sizes(queries)
         low += (own[:, np.newaxis] - _UNDERFLOW).astype(np.float32)
-        return low, (own + _largest(sizes)) * (2.2 * self._error) + 2.0 * _UNDERFLOW
+        margin = (own + _largest(sizes)) * (2.2 * self._error) + 2.0 * _UNDERFLOW
+        return Proposals(low, margin, own)
 
     def keys(self, left: Rows, right: Rows) -> FloatArray:
         """Return the sums of squared differences."""
-        gap = left.astype(np.float64)
-        gap -= right
+        # One wide operand makes the difference wide.
+        gap = left - right.astype(np.float64, copy=False)
         gap *= gap
         return _sums(gap)
 
@@ -189,7 +209,7 @@ class Manhattan(Metric):
         """Return the sums of absolute values."""
         return _sums(np.abs(rows.astype(np.float64)))
 
-    def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> tuple[Rows, FloatArray]:
+    def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> Proposals:
         """Sum in float32; the error is at most e (|x| + |y|) in the sums of absolute values."""
         low = np.empty((len(queries), len(rows)), dtype=np.float32)
         step = max(1, _CHUNK // rows.shape[1])
@@ -198,14 +218,14 @@ class Manhattan(Metric):
                 gap = rows[start : start + step] - query
                 np.abs(gap, out=gap)
                 np.add.reduce(gap, axis=1, out=line[start : start + step])
-        reach = self._error * (self.sizes(queries) + _largest(sizes)) + _UNDERFLOW
+        own = self.sizes(queries)
+        reach = self._error * (own + _largest(sizes)) + _UNDERFLOW
         low -= reach.astype(np.float32)[:, np.newaxis]
-        return low, 2.1 * reach
+        return Proposals(low, 2.1 * reach, own)
 
     def keys(self, left: Rows, right: Rows) -> FloatArray:
         """Return the sums of absolute differences."""
-        gap = left.astype(np.float64)
-        gap -= right
+        gap = left - right.astype(np.float64, copy=False)
         np.abs(gap, out=gap)
         return _sums(gap)
 
@@ -230,7 +250,7 @@ class Cosine(Metric):
         inverse: FloatArray = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
         return inverse
 
-    def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> tuple[Rows, FloatArray]:
+    def propose(self, rows: Rows, sizes: Rows, queries: Rows) -> Proposals:
         """Propose 1 - x.y / (|x| |y|) within e; a zero row could be as near as 0."""
         own = self.sizes(queries)
         units = (queries * own[:, np.newaxis]).astype(np.float32)
@@ -244,7 +264,7 @@ class Cosine(Metric):
         if zero.any() or not own.all():
             low[own == 0] = 0.0
             margin += 1.0
-        return low, margin
+        return Proposals(low, margin, own)
 
     def keys(self, left: Rows, right: Rows) -> FloatArray:
         """Return half the squared distances of the unit vectors."""

@@ -155,13 +155,13 @@ class RkNN(WindowLearner):
     def _votes(self, found: Found) -> FloatArray:
         return self._labels_of(found)
 
-    def _scores(self, votes: FloatArray) -> FloatArray:
-        counts = super()._scores(votes)
+    def _scores_from(self, found: Found) -> FloatArray:
+        counts = self._counts_of(found)
         if self.rates == "estimated":
             return self._noise.scores(counts)
         # The rates as they were written: 0.1 is meant, not the nearest binary fraction.
         rho_0, rho_1 = Fraction(repr(self.rho_0)), Fraction(repr(self.rho_1))
-        lead = float(2 * int(counts[1]) - len(votes) * (1 + rho_0 - rho_1))
+        lead = float(2 * int(counts[1]) - len(found.slots) * (1 + rho_0 - rho_1))
         return np.array([-lead, lead])
 
     def _for_two_labels(self, what: str) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from learners.neighbors.metrics import Rows, Slots
+from learners.neighbors.metrics import Proposals, Rows, Slots
 from learners.neighbors.window import Window
 from learners.validation import FloatArray
 
@@ -66,26 +66,32 @@ def find(window: Window, row: Rows, count: int, *, ties: bool = False) -> Found:
     >>> window = Window(9, n_features=1)
     >>> slots = window.append(np.array([[0], [2], [2], [5]], np.float32), np.zeros(4, np.int32))
     >>> find(window, np.array([1], np.float32), 2, ties=True).slots
-    array([0, 1, 2], dtype=int32)
+    array([0, 1, 2])
     """
     return find_many(window, row[np.newaxis], count, ties=ties)[0]
 
 
 def find_many(window: Window, rows: Rows, count: int, *, ties: bool = False) -> list[Found]:
     """Return `find` of each row of (q, d); they share the passes over the window."""
-    gone = _dead(window)
     step = queries_per_pass(window.extent)
     found = []
     for start in range(0, len(rows), step):
         some = rows[start : start + step]
-        low, margin = window.propose(some)
-        if len(gone):
-            low[:, gone] = np.inf
-        found += [
-            nearest(window, some[i], low[i], float(margin[i]), count, ties=ties)
-            for i in range(len(some))
-        ]
+        found += find_among(window, some, window.propose(some), count, ties=ties)
     return found
+
+
+def find_among(
+    window: Window, rows: Rows, proposals: Proposals, count: int, *, ties: bool = False
+) -> list[Found]:
+    """Return `find` of each row, out of proposals for the window as it is; they are overwritten."""
+    gone = _dead(window)
+    if len(gone):
+        proposals.low[:, gone] = np.inf
+    return [
+        nearest(window, row, proposals, count, line=line, ties=ties)
+        for line, row in enumerate(rows)
+    ]
 
 
 def _dead(window: Window) -> Slots:
@@ -119,16 +125,16 @@ def _bounds_of_smallest(low: Rows, count: int) -> Rows:
 def nearest(
     window: Window,
     query: Rows,
-    low: Rows,
-    margin: float,
+    proposals: Proposals,
     count: int,
     *,
+    line: int = 0,
     ties: bool = False,
 ) -> Found:
     """Return the exact `count` nearest rows to one query, out of proposals.
 
-    If `count` proposals are at most some bound, then `count` keys are at most that bound plus
-    the margin, so a row whose proposal is above cannot be among them, whatever BLAS did.
+    If `count` sure proposals are at most some bound, then `count` keys are at most that bound
+    plus the margin, so a row whose proposal is above cannot be among them, whatever BLAS did.
 
     Parameters
     ----------
@@ -136,23 +142,24 @@ def nearest(
         Where the rows lie.
     query
         Shape (d,).
-    low
-        Shape (n,): lower bounds of the keys, infinite for rows that are not to be found.
-    margin
-        How far a key may be above its lower bound.
+    proposals
+        Infinite for rows that are not to be found.
     count
         How many to find, at least 1; all of the finite ones are found if they are fewer.
+    line
+        Which line of the proposals is the query's.
     ties
         Whether those that tie with the last one are found as well.
     """
-    reach = np.inf
-    if count < len(low):
-        reach = float(_bounds_of_smallest(low, count)) + margin
+    low = proposals.low[line]
+    reach, enough = np.inf, count + proposals.unsure
+    if enough < len(low):
+        reach = float(_bounds_of_smallest(low, enough)) + float(proposals.margin[line])
     # An infinite reach means that fewer than `count` can be found.
     chosen = (low <= up(reach) if reach < np.inf else low < np.inf).nonzero()[0]
     # Oldest first, so that a stable sort by key leaves ties by age.
     turn = chosen.searchsorted(window.first % window.capacity)
-    slots = np.concatenate((chosen[turn:], chosen[:turn]), dtype=np.int32, casting="same_kind")
+    slots = np.concatenate((chosen[turn:], chosen[:turn]))
     keys = window.keys(slots, query)
     order = keys.argsort(kind="stable")
     keys = keys.take(order)
@@ -162,19 +169,18 @@ def nearest(
     return Found(slots.take(order), keys)
 
 
-def nearest_of_each(
-    window: Window, queries: Rows, low: Rows, margins: FloatArray, count: int
-) -> Found:
+def nearest_of_each(window: Window, queries: Rows, proposals: Proposals, count: int) -> Found:
     """Return `nearest` of each query (q, d), out of proposals (q, n): slots and keys (q, count).
 
     Of fewer than `count`, the places left over hold ``window.capacity`` and infinity.
     """
+    low = proposals.low
     if len(low) == 1:
-        return _padded(window, nearest(window, queries[0], low[0], float(margins[0]), count), count)
+        return _padded(window, nearest(window, queries[0], proposals, count), count)
     size = low.shape[1]
-    reach = np.full(len(low), _LARGEST)
-    if count < size:
-        reach = np.minimum(_bounds_of_smallest(low, count) + margins, _LARGEST)
+    reach, enough = np.full(len(low), _LARGEST), count + proposals.unsure
+    if enough < size:
+        reach = np.minimum(_bounds_of_smallest(low, enough) + proposals.margin, _LARGEST)
     lines, slots = np.divmod(np.flatnonzero(low <= up_all(reach)[:, np.newaxis]), size)
     counts = np.bincount(lines, minlength=len(low))
     places = np.arange(len(lines)) - (np.add.accumulate(counts) - counts)[lines]
@@ -191,9 +197,9 @@ def nearest_of_each(
 
 
 def _padded(window: Window, found: Found, count: int) -> Found:
-    """Return what was found for one query as a line of `count` places."""
+    """Return what was found for one query as a line of `count` places, as lists hold it."""
     if len(found.slots) == count:
-        return Found(found.slots[np.newaxis], found.keys[np.newaxis])
+        return Found(found.slots.astype(np.int32)[np.newaxis], found.keys[np.newaxis])
     slots = np.full((1, count), window.capacity, dtype=np.int32)
     keys = np.full((1, count), np.inf)
     slots[0, : len(found.slots)] = found.slots

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from learners.base import check_count
 from learners.errors import InputError, ParameterError, expected
-from learners.neighbors.metrics import Rows, Slots, make_metric
+from learners.neighbors.metrics import Proposals, Rows, Slots, make_metric
 from learners.validation import MAX_FEATURE, FloatArray, check_instances
 
 Labels = NDArray[np.int32]
@@ -52,24 +48,13 @@ def sound(rows: NDArray[np.generic]) -> NDArray[np.bool_]:
 #: What `sound` features are, in the words of an error.
 SOUND = f"0 or a size in [{SMALLEST_FEATURE:g}, {MAX_FEATURE:g}]"
 
-#: Four units in the last place of float32, relative.
-_FOUR_UNITS = 2.0**-21
-#: Floats in a window from which on a pass over it costs more than keeping what it said.
-_WORTH_FORESEEING = 1 << 18
+#: Below every proposal, and finite.
+_FAR_BELOW = np.float32(-3e38)
 #: The label of a list place that holds nobody.
 NO_LABEL = -1
 
 #: Most floats in one window, 1 GB: beyond it a wrong option would end in no memory at all.
 MAX_WINDOW_FLOATS = 250_000_000
-
-
-class _Foreseen(NamedTuple):
-    """What `Metric.propose` said of some queries, when the window's next seq was `next`."""
-
-    lines: dict[bytes, int]
-    low: Rows
-    margin: FloatArray
-    next: int
 
 
 class Window:
@@ -116,7 +101,6 @@ class Window:
         self.first = 0
         self.next = 0
         self._times: FloatArray = np.zeros(self.capacity)
-        self._foreseen: _Foreseen | None = None
 
     def __len__(self) -> int:
         return self.next - self.first
@@ -163,10 +147,17 @@ class Window:
         """Forget the `count` oldest examples."""
         self.first += count
 
-    def append(self, rows: Rows, labels: NDArray[np.integer], time_s: float = 0.0) -> Slots:
+    def append(
+        self,
+        rows: Rows,
+        labels: NDArray[np.integer],
+        time_s: float = 0.0,
+        sizes: FloatArray | None = None,
+    ) -> Slots:
         """Store new examples, for which there must be room, and return their slots.
 
-        Unchecked, because a graph has done that before: whoever has a window alone uses `push`.
+        `sizes` are the metric's, where they are known. Unchecked, because a graph has done that
+        before: whoever has a window alone uses `push`.
         """
         slots = self.slots_between(self.next, self.next + len(rows))
         start = self.next % self.capacity
@@ -174,7 +165,7 @@ class Window:
         # A slice is written in less time than single slots.
         places = slice(start, start + len(rows)) if whole else slots
         self.rows[places] = rows
-        self._sizes[places] = self.metric.sizes(rows)
+        self._sizes[places] = self.metric.sizes(rows) if sizes is None else sizes
         self.labels[places] = labels
         self._times[places] = time_s
         self.next += len(rows)
@@ -196,35 +187,29 @@ class Window:
         self.append(rows[skipped:], labels[skipped:])
 
     # -- distances ------------------------------------------------------------------------
-    def propose(self, queries: Rows) -> tuple[Rows, FloatArray]:
+    def propose(self, queries: Rows) -> Proposals:
         """Return `Metric.propose` of the queries (q, d) against all slots ever used."""
-        if self._foreseen is not None and len(queries) == 1:
-            line = self._foreseen.lines.get(queries.tobytes())
-            if line is not None:
-                return self._renewed(self._foreseen, line, queries)
         extent = self.extent
         return self.metric.propose(self.rows[:extent], self._sizes[:extent], queries)
 
-    @contextmanager
-    def foreseeing(self, queries: Rows) -> Iterator[None]:
-        """Pass over the window once for these queries (q, d), for each `propose` of one within.
+    def renewed(self, proposals: Proposals, then: int) -> Proposals:
+        """Return proposals for the window as it is now, out of those made when `next` was `then`.
 
-        Two queries share a pass for a fifth to a half more than one costs, where OpenBLAS is good
-        at small products. The window may change meanwhile. Over a small window nothing is foreseen:
-        the passes cost less than that.
+        Nothing is proposed of what has come since: its keys are to be computed. Of slots that are
+        dead now, whatever was said of them still is. The given ones are overwritten.
         """
-        if self.extent * self.n_features < _WORTH_FORESEEING:
-            yield
-            return
-        lines = {query.tobytes(): line for line, query in enumerate(queries)}
-        outer = self._foreseen
-        self._foreseen = _Foreseen(lines, *self.propose(queries), self.next)
-        try:
-            yield
-        finally:
-            self._foreseen = outer
+        low = proposals.low
+        if self.extent > low.shape[1]:
+            low = np.concatenate(
+                (low, np.empty((len(low), self.extent - low.shape[1]), low.dtype)), axis=1
+            )
+        start = max(then, self.first)
+        if start < self.next:
+            low[:, self.slots_between(start, self.next)] = _FAR_BELOW
+        unsure = proposals.unsure + max(0, self.next - start)
+        return proposals._replace(low=low, unsure=unsure)
 
-    def propose_among(self, slots: Slots) -> tuple[Rows, FloatArray]:
+    def propose_among(self, slots: Slots) -> Proposals:
         """Return `Metric.propose` of the rows in these slots against each other."""
         rows = self.rows[slots]
         return self.metric.propose(rows, self._sizes[slots], rows)
@@ -236,23 +221,6 @@ class Window:
     def keys_of_pairs(self, slots: Slots, queries: Rows, lines: NDArray[np.intp]) -> FloatArray:
         """Return the exact keys of `slots` (m,) against ``queries[lines]``, in bounded memory."""
         return self.metric.keys_in_chunks(self.rows, slots, queries, lines)
-
-    def _renewed(self, foreseen: _Foreseen, line: int, query: Rows) -> tuple[Rows, FloatArray]:
-        """Return what was foreseen of a query (1, d), and the like of what has come since."""
-        # Whoever writes into these proposals rules slots out that are dead, or new.
-        low, margin = foreseen.low[line : line + 1], foreseen.margin[line : line + 1]
-        if self.extent > low.shape[1]:
-            low = np.concatenate(
-                (low, np.empty((1, self.extent - low.shape[1]), low.dtype)), axis=1
-            )
-        start = max(foreseen.next, self.first)
-        if start < self.next:
-            new = self.slots_between(start, self.next)
-            keys = self.keys(new, query[0])
-            # Half of it is more than rounding to float32 takes or gives.
-            margin = margin + np.maximum.reduce(keys) * _FOUR_UNITS
-            low[0, new] = keys - 0.5 * margin
-        return low, margin
 
     def slots_between(self, start: int, stop: int) -> Slots:
         """Return the slots of the seqs [start, stop), whether alive or not."""

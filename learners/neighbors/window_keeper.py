@@ -13,7 +13,7 @@ from learners.errors import ParameterError, StateError, UnsupportedError, expect
 from learners.neighbors.alarm import WATCHED_K, HubAlarm, HubWatch, hub_alarm
 from learners.neighbors.graph import NeighborGraph, Observer
 from learners.neighbors.hubness import HubnessReport, hubness_report
-from learners.neighbors.metrics import Rows
+from learners.neighbors.metrics import Proposals, Rows
 from learners.neighbors.neighborhoods import Neighborhoods, neighborhoods
 from learners.neighbors.saved import saved_labels, saved_rows, saved_seq
 from learners.neighbors.window import Window, check_examples, to_rows, wrapped
@@ -209,8 +209,14 @@ class WindowKeeper(Learner):
             what = f"at most {MAX_LABEL_COUNTS // n_labels} for {n_labels} labels"
             raise ParameterError(expected("window", what, self.window))
 
-    def _take(self, rows: Rows, labels: NDArray[np.integer]) -> None:
-        """Insert examples, and look at the hubs whenever it is time for that."""
+    def _take(
+        self, rows: Rows, labels: NDArray[np.integer], proposals: Proposals | None = None
+    ) -> None:
+        """Insert examples, and look at the hubs whenever it is time for that.
+
+        `proposals` are the window's for a row that comes alone, where they are known; they are
+        overwritten.
+        """
         if self._graph is None:
             self._insert(rows, labels)
             return
@@ -218,7 +224,7 @@ class WindowKeeper(Learner):
         start = 0
         while start < len(rows):
             stop = start + every - self._examples.next % every
-            self._insert(rows[start:stop], labels[start:stop])
+            self._graph.insert_sound(rows[start:stop], labels[start:stop], proposals=proposals)
             start = stop
             if self._examples.next % every == 0:
                 self._hub_watch.look(self.neighborhoods(min(self.k, WATCHED_K)))

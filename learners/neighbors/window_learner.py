@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from learners.base import Distribution, FloatArray
 from learners.errors import InputError, expected
-from learners.neighbors.metrics import Rows, Slots
-from learners.neighbors.search import Found, find_many
+from learners.neighbors.metrics import Proposals, Rows, Slots
+from learners.neighbors.search import Found, find_among, find_many
 from learners.neighbors.window import to_rows
 from learners.neighbors.window_keeper import WindowKeeper
 from learners.validation import check_instance, check_instances, is_integer
@@ -184,10 +184,15 @@ class WindowLearner(WindowKeeper):
             check_instance(each, self.n_features)
         self._check_label(label)
         codes = self._choosable(allowed)
-        rows = to_rows(np.array((x, query)))
-        with self._examples.foreseeing(rows):
-            self._take(rows[:1], np.array([label], dtype=np.int32))
+        rows, labels = to_rows(np.array((x, query))), np.array([label], dtype=np.int32)
+        if self._graph is None:
+            # Nobody has to look for the neighbours of the example.
+            self._take(rows[:1], labels)
             return self._decision(self._scores_of(rows[1:]), codes)
+        both, then = self._examples.propose(rows), self._examples.next
+        self._take(rows[:1], labels, both.of(0))
+        renewed = self._examples.renewed(both.of(1), then)
+        return self._decision(self._scores_of(rows[1:], renewed), codes)
 
     # -- for subclasses -------------------------------------------------------------------
     @abstractmethod
@@ -202,6 +207,11 @@ class WindowLearner(WindowKeeper):
         """Return the labels' scores, (K,), from the votes (m, K)."""
         scores: FloatArray = np.add.reduce(votes, axis=0)
         return scores
+
+    def _counts_of(self, found: Found) -> FloatArray:
+        """Return how many of the found have each label, (K,): the sum of `_labels_of`."""
+        labels = self._examples.labels.take(found.slots)
+        return np.bincount(labels, minlength=self.n_labels).astype(np.float64)
 
     def _labels_of(self, found: Found) -> FloatArray:
         """Return the found labels as rows of 0 and 1, (m, K)."""
@@ -219,14 +229,22 @@ class WindowLearner(WindowKeeper):
         weights /= np.add.reduce(weights)
         return weights
 
-    def _find_all(self, rows: Rows, more: int = 0) -> list[Found]:
-        """Return who votes on each row of (q, d), or who would if k were `more`."""
-        return find_many(self._examples, rows, self.k + more, ties=self._ties_vote)
+    def _find_all(
+        self, rows: Rows, more: int = 0, proposals: Proposals | None = None
+    ) -> list[Found]:
+        """Return who votes on each row of (q, d), or who would if k were `more`.
+
+        `proposals` are the window's for these rows, where they are known; they are overwritten.
+        """
+        count, ties = self.k + more, self._ties_vote
+        if proposals is None:
+            return find_many(self._examples, rows, count, ties=ties)
+        return find_among(self._examples, rows, proposals, count, ties=ties)
 
     # -- inside ---------------------------------------------------------------------------
-    def _scores_of(self, row: Rows) -> FloatArray:
-        """Return the scores of one row, (1, d)."""
-        return self._scores_from(self._find_all(row)[0])
+    def _scores_of(self, row: Rows, proposals: Proposals | None = None) -> FloatArray:
+        """Return the scores of one row, (1, d), out of what was proposed for it if that is known."""
+        return self._scores_from(self._find_all(row, proposals=proposals)[0])
 
     def _decision(self, scores: FloatArray, codes: NDArray[np.intp] | None) -> Distribution:
         greedy = int(scores.argmax() if codes is None else codes[scores[codes].argmax()])

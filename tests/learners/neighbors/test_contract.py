@@ -12,7 +12,7 @@ from learners import LEARNERS, Outcome, create
 from learners.assertions import state_digest
 from learners.checks import CHECKS, Check, LearnerFactory
 from learners.errors import InputError, ParameterError, StateError, UnsupportedError
-from learners.neighbors import AutoRkNN, HwKNN, NeighborBandit, WindowLearner, window
+from learners.neighbors import AutoRkNN, HwKNN, NeighborBandit, WindowLearner
 from tests.learners.neighbors.contract import CASES
 from tests.reference.neighbors import PlainWindow
 
@@ -55,12 +55,8 @@ def test_a_batch_of_examples_equals_one_at_a_time(make: LearnerFactory) -> None:
 
 
 @pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
-@pytest.mark.parametrize("worth_foreseeing", [0, 1 << 18])
-def test_one_pass_learns_and_decides_as_two_do(
-    make: LearnerFactory, worth_foreseeing: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_pass_learns_and_decides_as_two_do(make: LearnerFactory) -> None:
     """`learn_and_decide` is `learn` and then `distribution`; a bad query leaves all as it was."""
-    monkeypatch.setattr(window, "_WORTH_FORESEEING", worth_foreseeing)
     two, one = make(3, 3), make(3, 3)
     if not isinstance(one, WindowLearner) or not isinstance(two, WindowLearner):
         return

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learners.errors import InputError, ParameterError
-from learners.neighbors import window
 from learners.neighbors.counts import NeighborhoodLabels, Occurrences
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.metrics import METRIC_NAMES
-from learners.neighbors.search import find
+from learners.neighbors.search import find, find_among
 from learners.neighbors.window import Window
 from tests.learners.neighbors.strategies import Step, streams
 from tests.reference.neighbors import PlainWindow
@@ -141,28 +140,19 @@ def test_what_was_foreseen_is_found_among_what_came_since(
     data: st.DataObject, metric: str, capacity: int, n_features: int, count: int
 ) -> None:
     """A pass that was made before the window changed finds what one made after it would."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window, "_WORTH_FORESEEING", 0)
-        _assert_foreseen(data, metric, capacity, n_features, count)
-
-
-def _assert_foreseen(
-    data: st.DataObject, metric: str, capacity: int, n_features: int, count: int
-) -> None:
     graph = NeighborGraph(Window(capacity, n_features, metric), 2)
     plain = PlainWindow(capacity, metric)
     for step in data.draw(streams(n_features, 1)):
         query = np.zeros(n_features, np.float32) if isinstance(step, int) else step[0][0]
         queries = np.stack((query, query + np.float32(0.5)))
-        with graph.window.foreseeing(queries):
-            _apply(graph, plain, step)
-            for each in queries:
-                slots, keys = find(graph.window, each, count)
-                ranked = plain.ranked(each)[:count]
-                assert keys.tolist() == [distance for distance, _ in ranked]
-                ages = (graph.window.seqs(slots) - graph.window.first).tolist()
-                assert ages == [position for _, position in ranked]
-        _assert_lists(graph, plain, 2, None)
+        before, then = graph.window.propose(queries), graph.window.next
+        _apply(graph, plain, step)
+        after = graph.window.renewed(before, then)
+        for each, found in zip(queries, find_among(graph.window, queries, after, count), strict=True):
+            ranked = plain.ranked(each)[:count]
+            assert found.keys.tolist() == [distance for distance, _ in ranked]
+            ages = (graph.window.seqs(found.slots) - graph.window.first).tolist()
+            assert ages == [position for _, position in ranked]
 
 
 def test_random_rows_run_lists_dry_and_stay_exact() -> None:

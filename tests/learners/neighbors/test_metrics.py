@@ -32,7 +32,7 @@ def test_exact_keys_are_within_the_margin(
     rows[4] = rows[5]
     queries = np.concatenate((rows[:1], rows[3:5], rows[6:7] * 2))[-n_queries:]
     measure = make_metric(metric, n_features)
-    low, margin = measure.propose(rows, measure.sizes(rows).astype(np.float32), queries)
+    low, margin, *_ = measure.propose(rows, measure.sizes(rows).astype(np.float32), queries)
     assert low.shape == (n_queries, 12)
     for i, query in enumerate(queries):
         exact = measure.keys(rows, query)
@@ -49,7 +49,7 @@ def test_many_rows_are_proposed_within_the_margin(metric: str, n_queries: int) -
     rows = rng.normal(size=(1_000, 300)).astype(np.float32)
     queries = rows[::50][:n_queries]
     measure = make_metric(metric, 300)
-    low, margin = measure.propose(rows, measure.sizes(rows).astype(np.float32), queries)
+    low, margin, *_ = measure.propose(rows, measure.sizes(rows).astype(np.float32), queries)
     for i, query in enumerate(queries):
         exact = measure.keys(rows, query)
         assert (low[i] <= exact).all()
