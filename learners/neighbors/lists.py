@@ -99,7 +99,6 @@ class NeighborLists:
         slots[dead] = self._window.capacity
         keys[dead] = np.inf
         in_front = np.logical_or.reduce(dead[:, : self._need], axis=1)
-        keys[:, -1] = np.inf
         if len(rows):
             new_keys = self._new_keys(owners, entered, rows, bounds)
             new_keys, new_slots = _few_columns(new_keys, members)
@@ -108,6 +107,8 @@ class NeighborLists:
             if len(rows) > 1:
                 keys = np.concatenate((keys, new_keys[:, 1:]), axis=1)
                 slots = np.concatenate((slots, new_slots[:, 1:]), axis=1, dtype=np.int32)
+        else:
+            keys[:, -1] = np.inf
         return Revision(owners, in_front, slots, keys, bounds)
 
     def revise(self, revision: Revision, new: Slots, found: Found) -> Slots:

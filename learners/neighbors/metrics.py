@@ -10,6 +10,8 @@ of summation.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -46,10 +48,8 @@ def _relative_error(n_terms: int) -> float:
     return roundings / (1.0 - roundings)
 
 
-def _sums(values: FloatArray) -> FloatArray:
-    """Sum along the last axis, in numpy's fixed order."""
-    sums: FloatArray = np.add.reduce(values, axis=-1)
-    return sums
+#: Sums along the last axis, in numpy's fixed order.
+_sums: Callable[[FloatArray], FloatArray] = partial(np.add.reduce, axis=-1)
 
 
 def _largest(sizes: Rows) -> float:
@@ -120,6 +120,8 @@ class Metric(ABC):
 
     def __init__(self, n_features: int) -> None:
         self._error = _relative_error(n_features)
+        #: Rows in one exact evaluation.
+        self.at_once = max(1, _EXACT_CHUNK // n_features)
 
     @abstractmethod
     def sizes(self, rows: Rows) -> FloatArray:
@@ -155,14 +157,11 @@ class Metric(ABC):
         `right` is one row (d,), a row for each slot (m, d), or rows of which `lines` (m,) says
         which is whose.
         """
-        step = max(1, _EXACT_CHUNK // rows.shape[1])
-        if len(slots) <= step and lines is None:
-            return self.keys(rows.take(slots, axis=0), right)
         # Widened once, not in each piece; exact values come of either.
         right = right.astype(np.float64)
         keys = np.empty(len(slots))
-        for start in range(0, len(slots), step):
-            some = slice(start, start + step)
+        for start in range(0, len(slots), self.at_once):
+            some = slice(start, start + self.at_once)
             other = right
             if right.ndim == 2:
                 other = right[some] if lines is None else right.take(lines[some], axis=0)

@@ -85,9 +85,8 @@ def find_among(
     window: Window, rows: Rows, proposals: Proposals, count: int, *, ties: bool = False
 ) -> list[Found]:
     """Return `find` of each row, out of proposals for the window as it is; they are overwritten."""
-    gone = _dead(window)
-    if len(gone):
-        proposals.low[:, gone] = np.inf
+    if len(window) < window.extent:
+        proposals.low[:, _dead(window)] = np.inf
     return [
         nearest(window, row, proposals, count, line=line, ties=ties)
         for line, row in enumerate(rows)
@@ -96,8 +95,6 @@ def find_among(
 
 def _dead(window: Window) -> Slots:
     """Return the slots that were used and are not alive."""
-    if len(window) == window.extent:
-        return np.zeros(0, dtype=np.intp)
     alive = np.zeros(window.extent, dtype=np.bool_)
     alive[window.live()] = True
     return np.flatnonzero(~alive)

@@ -207,7 +207,7 @@ class Window:
         if start < self.next:
             low[:, self.slots_between(start, self.next)] = _FAR_BELOW
         unsure = proposals.unsure + max(0, self.next - start)
-        return proposals._replace(low=low, unsure=unsure)
+        return Proposals(low, proposals.margin, proposals.sizes, unsure)
 
     def propose_among(self, slots: Slots) -> Proposals:
         """Return `Metric.propose` of the rows in these slots against each other."""
@@ -216,6 +216,8 @@ class Window:
 
     def keys(self, slots: Slots, right: Rows) -> FloatArray:
         """Return the exact keys of `slots` (m,) against `right`, (d,) or (m, d)."""
+        if len(slots) <= self.metric.at_once:
+            return self.metric.keys(self.rows.take(slots, axis=0), right)
         return self.metric.keys_in_chunks(self.rows, slots, right)
 
     def keys_of_pairs(self, slots: Slots, queries: Rows, lines: NDArray[np.intp]) -> FloatArray:
