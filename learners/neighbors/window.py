@@ -48,6 +48,8 @@ def sound(rows: NDArray[np.generic]) -> NDArray[np.bool_]:
 #: What `sound` features are, in the words of an error.
 SOUND = f"0 or a size in [{SMALLEST_FEATURE:g}, {MAX_FEATURE:g}]"
 
+#: Bytes in a line of the CPU's cache.
+_LINE = 64
 #: Below every proposal, and finite.
 _FAR_BELOW = np.float32(-3e38)
 #: The label of a list place that holds nobody.
@@ -92,7 +94,7 @@ class Window:
         if self.capacity * self.n_features > MAX_WINDOW_FLOATS:
             what = f"at most {MAX_WINDOW_FLOATS // self.n_features} for {n_features} features"
             raise ParameterError(expected("window", what, capacity))
-        self.rows: Rows = np.zeros((self.capacity, self.n_features), dtype=np.float32)
+        self.rows = _aligned_rows(self.capacity, self.n_features)
         self.metric = make_metric(metric, n_features)
         self._sizes: Rows = np.zeros(self.capacity, dtype=np.float32)
         #: One longer than the ring: the last entry is what an unused list place points to.
@@ -231,6 +233,17 @@ class Window:
         slots: Slots = np.arange(start, stop, dtype=np.intp)
         slots %= self.capacity
         return slots
+
+
+def _aligned_rows(count: int, n_features: int) -> Rows:
+    """Return rows of zeros that begin with a line of the cache.
+
+    Numpy aligns to 16 bytes; a product of all rows with two queries then takes a fifth more time.
+    """
+    memory = np.zeros(count * n_features * 4 + _LINE, dtype=np.uint8)
+    start = -memory.ctypes.data % _LINE
+    rows: Rows = memory[start : start + count * n_features * 4].view(np.float32)
+    return rows.reshape(count, n_features)
 
 
 def wrapped(first: int, count: int, capacity: int) -> int:
