@@ -284,7 +284,9 @@ class NeighborGraph:
             pool.add_members(new[window.labels[new] == number] if self._by_class else new)
         if self._by_class:
             # Each pool rules out others.
-            return [pool.near(new, rows, proposals._replace(low=low.copy())) for pool in self._pools]
+            return [
+                pool.near(new, rows, proposals._replace(low=low.copy())) for pool in self._pools
+            ]
         return [self._pools[0].near(new, rows, proposals)]
 
     def _coming(self, count: int) -> Slots:

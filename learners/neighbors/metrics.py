@@ -189,7 +189,7 @@ class Euclidean(Metric):
     def keys(self, left: Rows, right: Rows) -> FloatArray:
         """Return the sums of squared differences."""
         # One wide operand makes the difference wide.
-        gap = left - right.astype(np.float64, copy=False)
+        gap: FloatArray = np.subtract(left, right.astype(np.float64, copy=False))
         gap *= gap
         return _sums(gap)
 
@@ -224,7 +224,7 @@ class Manhattan(Metric):
 
     def keys(self, left: Rows, right: Rows) -> FloatArray:
         """Return the sums of absolute differences."""
-        gap = left - right.astype(np.float64, copy=False)
+        gap: FloatArray = np.subtract(left, right.astype(np.float64, copy=False))
         np.abs(gap, out=gap)
         return _sums(gap)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from learners.base import FloatArray
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS
-from learners.neighbors.metrics import Proposals, Rows
+from learners.neighbors.metrics import Rows
 from learners.neighbors.options import check_flag
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
@@ -98,9 +98,7 @@ class AKNN(WindowLearner):
     def _insert(self, rows: Rows, labels: NDArray[np.integer]) -> None:
         self._enemies.insert_sound(rows, labels)
 
-    def _find_all(
-        self, rows: Rows, more: int = 0, proposals: Proposals | None = None
-    ) -> list[Found]:
+    def _find_all(self, rows: Rows, more: int = 0) -> list[Found]:
         live = self._examples.live()
         radii = self.radii()
         alone = not np.isfinite(radii).any()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from learners.base import Distribution, FloatArray
 from learners.errors import InputError, expected
-from learners.neighbors.metrics import Proposals, Rows, Slots
+from learners.neighbors.metrics import Rows, Slots
 from learners.neighbors.search import Found, find_among, find_many
 from learners.neighbors.window import to_rows
 from learners.neighbors.window_keeper import WindowKeeper
@@ -192,7 +192,8 @@ class WindowLearner(WindowKeeper):
         both, then = self._examples.propose(rows), self._examples.next
         self._take(rows[:1], labels, both.of(0))
         renewed = self._examples.renewed(both.of(1), then)
-        return self._decision(self._scores_of(rows[1:], renewed), codes)
+        found = find_among(self._examples, rows[1:], renewed, self.k, ties=self._ties_vote)
+        return self._decision(self._scores_from(found[0]), codes)
 
     # -- for subclasses -------------------------------------------------------------------
     @abstractmethod
@@ -229,22 +230,14 @@ class WindowLearner(WindowKeeper):
         weights /= np.add.reduce(weights)
         return weights
 
-    def _find_all(
-        self, rows: Rows, more: int = 0, proposals: Proposals | None = None
-    ) -> list[Found]:
-        """Return who votes on each row of (q, d), or who would if k were `more`.
-
-        `proposals` are the window's for these rows, where they are known; they are overwritten.
-        """
-        count, ties = self.k + more, self._ties_vote
-        if proposals is None:
-            return find_many(self._examples, rows, count, ties=ties)
-        return find_among(self._examples, rows, proposals, count, ties=ties)
+    def _find_all(self, rows: Rows, more: int = 0) -> list[Found]:
+        """Return who votes on each row of (q, d), or who would if k were `more`."""
+        return find_many(self._examples, rows, self.k + more, ties=self._ties_vote)
 
     # -- inside ---------------------------------------------------------------------------
-    def _scores_of(self, row: Rows, proposals: Proposals | None = None) -> FloatArray:
-        """Return the scores of one row, (1, d), out of what was proposed for it if that is known."""
-        return self._scores_from(self._find_all(row, proposals=proposals)[0])
+    def _scores_of(self, row: Rows) -> FloatArray:
+        """Return the scores of one row, (1, d)."""
+        return self._scores_from(self._find_all(row)[0])
 
     def _decision(self, scores: FloatArray, codes: NDArray[np.intp] | None) -> Distribution:
         greedy = int(scores.argmax() if codes is None else codes[scores[codes].argmax()])

@@ -148,7 +148,9 @@ def test_what_was_foreseen_is_found_among_what_came_since(
         before, then = graph.window.propose(queries), graph.window.next
         _apply(graph, plain, step)
         after = graph.window.renewed(before, then)
-        for each, found in zip(queries, find_among(graph.window, queries, after, count), strict=True):
+        for each, found in zip(
+            queries, find_among(graph.window, queries, after, count), strict=True
+        ):
             ranked = plain.ranked(each)[:count]
             assert found.keys.tolist() == [distance for distance, _ in ranked]
             ages = (graph.window.seqs(found.slots) - graph.window.first).tolist()
