@@ -17,7 +17,6 @@ from learners.neighbors.search import Found, queries_per_pass
 from learners.neighbors.window import Window, check_labels, check_rows
 from learners.validation import FloatArray
 
-_NOBODY: Slots = np.zeros(0, dtype=np.intp)
 #: Arrivals and departures make the length of a list a random walk, whose spread goes with the
 #: square root of the length. With a surplus of this many roots of k about one insert in a
 #: hundred finds a list that ran dry; longer lists cost more to keep than that saves.

@@ -46,6 +46,9 @@ def _assert_lists(graph: NeighborGraph, plain: PlainWindow, k: int, label: int |
         ]
         assert lists.keys[slot, :length].tolist() == [distance for distance, _ in near[:length]]
         assert np.isinf(lists.keys[slot, length : lists.width]).all()
+        if length == lists.width:
+            # A list that names a wrong one is looked at in steps that do not concern it.
+            assert position[int(lists._oldest[slot])] == min(other for _, other in near[:length])
 
 
 @settings(max_examples=60, deadline=None)
