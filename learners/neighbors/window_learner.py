@@ -166,7 +166,7 @@ class WindowLearner(WindowKeeper):
         """Learn an example, then decide on an instance: both in one pass over the window.
 
         Use it where the two come together: it does what `learn` and then `distribution` do, bit
-        for bit, in less time where the window is large: a quarter less at 50,000 x 64.
+        for bit, in less time where the window is large: a seventh less at 10,000 x 64.
 
         Parameters
         ----------

@@ -149,7 +149,13 @@ def test_what_was_foreseen_is_found_among_what_came_since(
         query = np.zeros(n_features, np.float32) if isinstance(step, int) else step[0][0]
         queries = np.stack((query, query + np.float32(0.5)))
         before, then = graph.window.propose(queries), graph.window.next
-        _apply(graph, plain, step)
+        if isinstance(step, int) or len(step[0]) > 1:
+            _apply(graph, plain, step)
+        else:
+            # The pass serves the row that comes, too.
+            graph.insert_sound(*step, proposals=before.of(0))
+            plain.insert(*step)
+        _assert_lists(graph, plain, 2, None)
         after = graph.window.renewed(before, then)
         for each, found in zip(
             queries, find_among(graph.window, queries, after, count), strict=True
