@@ -53,8 +53,10 @@ from clients.types import (
     Named,
     Readiness,
     Receipt,
+    Relearned,
     Round,
     State,
+    Times,
 )
 
 __all__ = [
@@ -101,10 +103,12 @@ __all__ = [
     "Receipt",
     "Recommendation",
     "Recommender",
+    "Relearned",
     "Retries",
     "Round",
     "Running",
     "State",
+    "Times",
     "TooLargeError",
     "TooManyRequestsError",
     "Transition",

@@ -11,7 +11,7 @@ from clients._base import Base
 from clients._call import Call
 from clients.evaluation_types import Evaluation
 from clients.noise_types import Noise, NoiseRates
-from clients.types import Challenger, LabelFeatures, Model, ModelSpec
+from clients.types import Challenger, LabelFeatures, Model, ModelSpec, Relearned, Times
 
 T = TypeVar("T")
 
@@ -139,6 +139,51 @@ class ModelCalls(Base, ABC):
             There is no such challenger.
         """
         return self._send(_wire.promote(model, name))
+
+    def relearn(
+        self,
+        model: str,
+        name: str,
+        *,
+        without: Sequence[Times] = (),
+        learner: dict[str, Any] | None = None,
+    ) -> Relearned:
+        """Make another model of what a model's log tells, and leave that one as it is.
+
+        Use it after clicks that were wrong for a while (a counter that was dead, a storm of
+        robots), or to see what another learner makes of the same log. It reaches as far back as
+        the log does (`log_keep`). It learns from the rounds as decided by somebody else, for the
+        new learner did not decide them; challengers do not come along, noise rates do if they
+        were set. What waits for its click stays with the first model. It is not tried again.
+
+        Parameters
+        ----------
+        model
+            Its name.
+        name
+            Of the new model.
+        without
+            Times whose feedback, and examples, are left out.
+        learner
+            As in `ModelSpec`; by default the one that decides.
+
+        Raises
+        ------
+        ConflictError
+            There is a model with the new name.
+        InvalidError
+            The learner is none that could learn from this log, or its options are wrong.
+        InputError
+            A time has no time zone.
+
+        Examples
+        --------
+        ::
+
+            dead = datetime(2026, 3, 1, 2, tzinfo=UTC), datetime(2026, 3, 1, 4, tzinfo=UTC)
+            print(client.relearn("ads", "ads-2", without=[dead]).left_out)
+        """
+        return self._send(_wire.relearn(model, name, without, learner))
 
     def evaluate(self, model: str, *, rounds: int | None = None) -> Evaluation:
         """Return what the model's policies are worth, from the newest rounds of its log.

@@ -32,8 +32,10 @@ from clients.types import (
     ModelSpec,
     Readiness,
     Receipt,
+    Relearned,
     Round,
     State,
+    Times,
 )
 
 NDJSON = "application/x-ndjson"
@@ -117,6 +119,23 @@ def promote(model: str, name: str) -> Call[Model]:
     """POST /v1/models/{model}/challengers/{challenger}/promote."""
     path = _path(model, "challengers", quote(name, safe=""), "promote")
     return Call(method="POST", path=path, parse=decoder_of(Model))
+
+
+def relearn(
+    model: str, name: str, without: Sequence[Times], learner: Mapping[str, Any] | None
+) -> Call[Relearned]:
+    """POST /v1/models/{model}/relearn."""
+    asked: dict[str, object] = {"name": name, "without": [_span(times) for times in without]}
+    if learner is not None:
+        asked["learner"] = dict(learner)
+    return Call(
+        method="POST",
+        path=_path(model, "relearn"),
+        body=encode(asked),
+        parse=decoder_of(Relearned),
+        repeatable=False,
+        takes_s=IMPORT_S,
+    )
 
 
 def evaluate(model: str, rounds: int | None) -> Call[Evaluation]:
@@ -370,6 +389,18 @@ def _checked(item: Feedback) -> Feedback:
     if item.decision_id is None:
         raise InputError("decision_id: expected that of a decision that takes feedback, got None")
     return item
+
+
+def _span(times: Times) -> dict[str, int]:
+    """Return a time from when until when, either of which may be open, in milliseconds."""
+    span = {}
+    for name, moment in zip(("from_ms", "to_ms"), times, strict=True):
+        if moment is None:
+            continue
+        if moment.tzinfo is None:
+            raise InputError(f"without: expected times with a time zone, got {moment.isoformat()}")
+        span[name] = round(moment.timestamp() * 1000)
+    return span
 
 
 def _check_rates(where: str, rho_0: float, rho_1: float) -> None:

@@ -29,8 +29,10 @@ from clients.types import (
     ModelSpec,
     Readiness,
     Receipt,
+    Relearned,
     Round,
     State,
+    Times,
 )
 
 T = TypeVar("T")
@@ -133,6 +135,17 @@ class AsyncClient(Base):
     async def promote(self, model: str, name: str) -> Model:
         """Let a challenger decide from now on; the one that decided becomes a challenger."""
         return await self._send(_wire.promote(model, name))
+
+    async def relearn(
+        self,
+        model: str,
+        name: str,
+        *,
+        without: Sequence[Times] = (),
+        learner: dict[str, Any] | None = None,
+    ) -> Relearned:
+        """Make another model of what a model's log tells, and leave that one as it is."""
+        return await self._send(_wire.relearn(model, name, without, learner))
 
     async def evaluate(self, model: str, *, rounds: int | None = None) -> Evaluation:
         """Return what the model's policies are worth, from the newest rounds of its log."""

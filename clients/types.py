@@ -6,6 +6,7 @@ Fields that a newer service adds are ignored, so an older client keeps working.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 Features: TypeAlias = Sequence[float] | NDArray[Any] | Mapping[str, float | str]
 #: What a label is like: so many numbers as the learner's `n_label_features` says.
 LabelFeatures: TypeAlias = Sequence[float] | NDArray[Any]
+#: From when until (before) when, with time zones; None is the beginning or the end of all.
+Times: TypeAlias = tuple[datetime | None, datetime | None]
 #: A model's downloaded state: arrays and scalars by name.
 State: TypeAlias = dict[str, NDArray[np.generic] | int | float | bool | str]
 
@@ -238,6 +241,38 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     x: Features
     label: str
     request_id: str | None = None
+
+
+class Relearned(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a log from which another model was made.
+
+    Attributes
+    ----------
+    name
+        Of the new model.
+    seq
+        Number of the last event of its log.
+    first_ms, last_ms
+        When the oldest and the newest was logged of what the log could teach, milliseconds since
+        1970; None where it had nothing.
+    learned, clicks
+        Rounds and examples that the new model has learned from; rounds that it was told which had
+        a click.
+    left_out, left_out_clicks
+        The same, of the times that were left out.
+    refused
+        Those that the learner refused.
+    """
+
+    name: str
+    seq: int
+    first_ms: int | None
+    last_ms: int | None
+    learned: int
+    clicks: int
+    left_out: int
+    left_out_clicks: int
+    refused: int
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):

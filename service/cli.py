@@ -15,6 +15,7 @@ COMMANDS = {
     "demo": ("service.demo_command", "show the whole loop on real data in a minute or two"),
     "noise": ("service.noise_command", "what is known of how a model's clicks lie"),
     "evaluate": ("service.evaluate_command", "what a model's policies are worth, from its log"),
+    "relearn": ("service.relearn_command", "make another model of a model's log"),
     "key": ("service.key_command", "make an API key"),
 }
 

@@ -21,7 +21,7 @@ from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, effecti
 from service.challengers import RECORDED, UNKNOWN_ERROR, Recorded
 from service.errors import Unavailable
 from service.evaluation_wire import EvaluationOut, PolicyKind, PolicyOut, RatesFrom, ValueOut
-from service.events import Decision, Entry, Event, Kind, Rates, Round, unpack_body
+from service.events import Decision, Entry, Rates, Round, feedback_learned, unpack_body
 from service.fold import Fold
 from service.replica import Replica
 from service.store import Store
@@ -107,16 +107,9 @@ async def _read(store: Store, replica: Replica, seq: int, most: int) -> list[Log
 def _rounds_of(entries: list[Entry], no_click: bool) -> Iterator[Logged]:
     for entry in entries:
         event = unpack_body(entry.body)
-        feedback = _feedback_of(event, no_click)
+        feedback = feedback_learned(event, no_click)
         if feedback is not None and isinstance(event.payload, Decision | Round):
             yield Logged(entry.seq, event.payload, feedback)
-
-
-def _feedback_of(event: Event, no_click: bool) -> int | None:
-    """Return the bit that the fold learned from; None where it learned nothing."""
-    if event.kind is Kind.EXPIRE and no_click:
-        return 0
-    return event.feedback
 
 
 def _told(fold: Fold) -> Told:

@@ -237,6 +237,16 @@ def _pack_payload(event: Event) -> bytes:
     return msgspec.json.encode(payload)
 
 
+def feedback_learned(event: Event, no_click: bool) -> int | None:
+    """Return the bit that the fold learned from; None where it learned nothing from a bit.
+
+    `no_click` says whether silence means a missing click.
+    """
+    if event.kind is Kind.EXPIRE and no_click:
+        return 0
+    return event.feedback
+
+
 def is_example(entry: Entry) -> bool:
     """Whether the entry is an example, by its first byte."""
     return entry.body[:1] == Kind.LEARN.encode()

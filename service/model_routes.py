@@ -3,6 +3,7 @@
 Annotations are evaluated here: FastAPI reads the dependencies, made per app, from them.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -14,7 +15,15 @@ from service.codec import state_digest, state_to_npz
 from service.edge import JSON, NDJSON, check_request_type
 from service.errors import Invalid, NotFound
 from service.host import Host
-from service.model_wire import LabelsIn, ModelOut, ModelsOut, RatesIn, SeqOut
+from service.model_wire import (
+    LabelsIn,
+    ModelOut,
+    ModelsOut,
+    RatesIn,
+    RelearnedOut,
+    RelearnIn,
+    SeqOut,
+)
 from service.models import Models
 from service.replica import Replica
 from service.route_docs import create_errors, errors, file_answer, read_errors, write_errors
@@ -29,7 +38,7 @@ _AFTER_CREATE = {
     }
     for name in (
         *("get_model", "change_labels", "set_rates", "delete_model", "export_log", "get_state"),
-        *("add_challenger", "evaluate"),
+        *("add_challenger", "evaluate", "relearn"),
         *("predict", "predict_batch", "learn", "learn_batch"),
         *("rounds", "rounds_batch"),
     )
@@ -91,10 +100,33 @@ def model_router(models: Models, host: Host, keys: Keys) -> APIRouter:
         """Delete a model with its log, decisions and snapshots."""
         await models.delete(caller, model)
 
+    _add_relearn(router, models, admin, takes_json)
     _add_changes(router, models, admin, takes_json)
     _add_challengers(router, models, admin, takes_json)
     _add_files(router, models, host, admin_key)
     return router
+
+
+def _add_relearn(
+    router: APIRouter, models: Models, admin: Any, takes_json: list[params.Depends]
+) -> None:
+    # One at a time: each keeps worker and Redis busy for as long as all its events take.
+    alone = asyncio.Lock()
+
+    @router.post(
+        "/v1/models/{model}/relearn",
+        operation_id="relearn",
+        status_code=201,
+        responses=write_errors(),
+        dependencies=takes_json,
+    )
+    async def relearn(model: str, asked: RelearnIn, caller: admin) -> RelearnedOut:
+        """Make another model of what the log tells, without some times or with another learner.
+
+        It appears whole or not at all.
+        """
+        async with alone:
+            return await models.relearn(caller, model, asked)
 
 
 def _add_changes(
@@ -186,6 +218,7 @@ def _add_files(
         check_request_type(request, (NDJSON,))
         if not is_model_name(model):
             raise Invalid.of("model", "a name as in a model's spec", model)
+        await models.check_room(caller, model)
         await import_model(host.store, caller.key_of(model), model, request.stream())
         return await models.describe(caller, model)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from service.spec import (
     MAX_LABELS,
+    MODEL_NAME,
     Features,
     LabelFeatures,
     LearnerSpec,
@@ -15,6 +16,11 @@ from service.spec import (
     NamedLearner,
     Strict,
 )
+
+#: Times that one call leaves out at most: each event is held against all of them.
+MAX_SPANS = 100
+#: Latest time in a log, in the year 144,683: Redis' scripts compute with doubles.
+MAX_MS = 2**52
 
 
 class LabelOut(BaseModel):
@@ -102,6 +108,48 @@ class RatesIn(LabelRatesIn):
         description="Labels with rates of their own, by name, taken as exact; every other label "
         "has the common ones. For learners that use each label's rates.",
     )
+
+
+class Span(Strict):
+    """A time in which clicks were heard: from `from_ms` on, until before `to_ms`."""
+
+    from_ms: int = Field(0, ge=0, le=MAX_MS, description="Milliseconds since 1970.")
+    to_ms: int = Field(MAX_MS, ge=0, le=MAX_MS, description="Milliseconds since 1970.")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.from_ms >= self.to_ms:
+            raise ValueError(f"from_ms before to_ms; they are {self.from_ms} and {self.to_ms}")
+        return self
+
+
+class RelearnIn(Strict):
+    """A model to be made of what another one's log tells."""
+
+    name: str = Field(pattern=MODEL_NAME, description="Of the new model.")
+    without: list[Span] = Field(
+        [],
+        max_length=MAX_SPANS,
+        description="Times of which nothing is to be learned: feedback, expiries and examples "
+        "that were logged in them are left out.",
+    )
+    learner: LearnerSpec | None = Field(
+        None, description="Kind and options of another learner; left out, the one that decides."
+    )
+
+
+class RelearnedOut(BaseModel):
+    """What became of a log."""
+
+    name: str = Field(description="Of the new model.")
+    seq: int = Field(description="Events in its log.")
+    first_ms: int | None = Field(description="When the oldest was logged that the log still has.")
+    last_ms: int | None = Field(description="When the newest was.")
+    learned: int = Field(description="Rounds and examples that the new model has learned from.")
+    clicks: int = Field(description="Those of the rounds that it was told which had a click.")
+    left_out: int = Field(description="Rounds and examples of the times that were left out.")
+    left_out_clicks: int
+    refused: int = Field(description="Those that the learner refused.")
 
 
 class SeqOut(BaseModel):

@@ -27,8 +27,11 @@ from service.model_wire import (
     ModelOut,
     ModelsOut,
     RatesIn,
+    RelearnedOut,
+    RelearnIn,
     SeqOut,
 )
+from service.relearn import relearn, source_of, spec_of
 from service.replica import Replica
 from service.sizes import check_size, check_together, check_window
 from service.snapshots import newest_snapshot_seq
@@ -50,16 +53,27 @@ class Models:
     async def create(self, caller: Caller, spec: ModelSpec) -> tuple[ModelOut, bool]:
         """Create a model; return it, and whether it is new."""
         key = caller.key_of(spec.name)
-        _check_estimates(spec)
-        places = ["", *(f"challengers[{i}]." for i in range(len(spec.challengers)))]
-        _check_features(spec.learners, places)
-        mine = await self._names(caller)
-        if spec.name not in mine and len(mine) >= self._host.settings.max_models:
-            raise Conflict(f"there are {len(mine)} models already (max_models): delete one")
+        _check_spec(spec)
+        await self.check_room(caller, spec.name)
         meta, new = await self._host.create(key, spec, secrets.token_hex(8))
         if not new and meta.spec != spec:
             raise Conflict(f"there is a model {spec.name!r} with another spec")
         return await self.describe(caller, spec.name), new
+
+    async def check_room(self, caller: Caller, name: str) -> None:
+        """Refuse one model more than a tenant may have, unless it is there already."""
+        mine = await self._names(caller)
+        if name not in mine and len(mine) >= self._host.settings.max_models:
+            raise Conflict(f"there are {len(mine)} models already (max_models): delete one")
+
+    async def relearn(self, caller: Caller, name: str, asked: RelearnIn) -> RelearnedOut:
+        """Make another model of what a model's log tells."""
+        source = await self._host.use(caller.key_of(name), lambda r: source_of(self._store, r))
+        spec = spec_of(source, asked)
+        _check_spec(spec)
+        _check_taught(source.learner.kind, spec.learner.kind)
+        await self.check_room(caller, spec.name)
+        return await relearn(self._host, source, caller.key_of(spec.name), spec, asked.without)
 
     async def describe(self, caller: Caller, name: str) -> ModelOut:
         """Return one model."""
@@ -278,6 +292,26 @@ def _rates_event(labels: Sequence[str], rates: RatesIn) -> Rates:
     exact = [0.0] * len(each)
     rho_0, rho_1 = [one.rho_0 for one in each], [one.rho_1 for one in each]
     return Rates(rates.rho_0, rates.rho_1, RatesByLabel(rho_0, rho_1, exact, exact))
+
+
+def _check_spec(spec: ModelSpec) -> None:
+    """Refuse what the fold of a model would not notice."""
+    _check_estimates(spec)
+    places = ["", *(f"challengers[{i}]." for i in range(len(spec.challengers)))]
+    _check_features(spec.learners, places)
+
+
+def _check_taught(kind: str, new_kind: str) -> None:
+    """Refuse a learner that could learn nothing from what another was told."""
+    before, after = LEARNERS[kind], LEARNERS.get(new_kind)
+    # Of a kind that there is not, the fold says so.
+    if after is None:
+        return
+    fits, what = after.takes_labels, "labels"
+    if before.takes_feedback:
+        fits, what = after.takes_feedback, "feedback"
+    if not fits:
+        raise Invalid.of("learner.kind", f"one that takes {what}, as the model's does", new_kind)
 
 
 def _check_estimates(spec: ModelSpec) -> None:

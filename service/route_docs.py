@@ -39,6 +39,10 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
     "LabelsIn": {"add": ["scarves"], "retire": []},
     "NamedLearner": {"name": EXAMPLE_CHALLENGER, "learner": {"kind": "bpa", "gamma": 0.03}},
+    "RelearnIn": {
+        "name": "ads-2",
+        "without": [{"from_ms": 1780000000000, "to_ms": 1780003600000}],
+    },
     "RatesIn": {"rho_0": 0.1, "rho_1": 0.2, "by_label": {}},
     "Instance": {"x": [0.5, -1.0, 2.0], "request_id": "visit-1", "allowed": ["shoes", "hats"]},
     "FeedbackIn": {"decision_id": "the decision_id of a decision", "feedback": 1},

@@ -67,7 +67,10 @@ async def store_snapshot(store: Store, address: Address, snapshot: Snapshot) -> 
 async def finish_import(
     store: Store, key: str, token: str, uid: str, fields: dict[str, str], snapshot: Snapshot
 ) -> None:
-    """Make an imported model visible, with the state that its events lead to."""
+    """Make an imported model visible, with the state that its events lead to.
+
+    Without `parts` it has no snapshot, and is loaded from its log.
+    """
     names = await put_parts(store, key, ("importing", token), snapshot.parts)
     keys = [part_key(key, "meta"), part_key(key, "snap")]
     flat = [text for pair in fields.items() for text in pair]

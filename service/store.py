@@ -28,6 +28,8 @@ from service.spec import ModelSpec
 FORMAT = "2"
 #: Entries that one read takes: a few milliseconds of folding.
 READ_ENTRIES = 512
+#: Entries of a new model that one script call appends.
+IMPORT_ENTRIES = 250
 #: Entries that one read takes of a whole log read backwards, for which nobody waits in a call:
 #: the store has answered the calls of others before they notice.
 BACK_ENTRIES = 64

@@ -50,12 +50,10 @@ from service.labels import labels_of, parse_labels
 from service.replica import Replica
 from service.snapshots import Snapshot, finish_import, load_snapshots
 from service.spec import MAX_LABELS, ModelSpec
-from service.store import COUNTERS, FORMAT, Meta, Store
+from service.store import COUNTERS, FORMAT, IMPORT_ENTRIES, Meta, Store
 
 Value = TypeVar("Value")
 
-#: Entries imported at once: one script call.
-IMPORT_ENTRIES = 250
 #: Longest first line of an import; a snapshot of the largest model takes 43 MiB.
 MAX_HEADER_BYTES = 64 * 1024 * 1024
 #: Longest other line: an event that changes 1024 labels of 128 characters and 32 features.

@@ -1,6 +1,7 @@
 """The clients' calls on models, against the real service: made, changed, and judged."""
 
 import time
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -10,10 +11,12 @@ from clients import (
     Client,
     ConflictError,
     Feedback,
+    InputError,
     Instance,
     InvalidError,
     NoiseRates,
     NotFoundError,
+    Round,
 )
 from tests.clients.conftest import fresh_spec
 from tests.serving import Service
@@ -84,6 +87,41 @@ async def test_challengers_with_asyncio(service: Service) -> None:
         await client.drop_challenger(spec.name, "original")
         found = await client.evaluate(spec.name, rounds=100)
         assert (found.rounds, found.policies) == (0, ())
+
+
+def test_a_model_is_made_of_anothers_log(client: Client) -> None:
+    """Times come as moments, whatever their zone; one without is refused before it is sent."""
+    spec = fresh_spec()
+    client.create_model(spec)
+    rounds = [Round(x=X, label="a", propensity=0.5, feedback=1)] * 5
+    client.tell_rounds(spec.name, rounds)
+    time.sleep(0.01)
+    now = datetime.now(UTC)
+    found = client.relearn(spec.name, f"{spec.name}-2", without=[(now, None)])
+    assert (found.learned, found.clicks, found.left_out, found.refused) == (5, 5, 0, 0)
+    assert found.last_ms is not None
+    assert found.first_ms is not None
+    assert found.first_ms <= found.last_ms < now.timestamp() * 1000
+    assert client.get_model(found.name).counters.told == found.seq == 5
+    there = now.astimezone(timezone(timedelta(hours=3)))
+    learner = {"kind": "bpa", "gamma": 0.25}
+    found = client.relearn(spec.name, f"{spec.name}-3", without=[(None, there)], learner=learner)
+    assert (found.learned, found.left_out, found.left_out_clicks) == (0, 5, 5)
+    assert client.get_model(found.name).learner == learner
+    with pytest.raises(InputError, match="time zone"):
+        client.relearn(spec.name, "other", without=[(now.replace(tzinfo=None), None)])
+    with pytest.raises(ConflictError):
+        client.relearn(spec.name, spec.name)
+
+
+async def test_a_model_is_made_of_anothers_log_with_asyncio(service: Service) -> None:
+    """The same call."""
+    spec = fresh_spec()
+    async with AsyncClient(service.url) as client:
+        await client.create_model(spec)
+        await client.tell_round(spec.name, X, "a", propensity=0.5, feedback=1)
+        found = await client.relearn(spec.name, f"{spec.name}-2", without=[(None, None)])
+        assert (found.learned, found.left_out) == (0, 1)
 
 
 def test_labels_have_rates_of_their_own(client: Client) -> None:

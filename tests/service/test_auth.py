@@ -28,6 +28,7 @@ NEEDS: dict[str, Scope | None] = {
     "drop_challenger": Scope.ADMIN,
     "promote": Scope.ADMIN,
     "evaluate": Scope.ADMIN,
+    "relearn": Scope.ADMIN,
     "get_noise": None,
     "estimate_noise": Scope.ADMIN,
     "cancel_estimate": Scope.ADMIN,
@@ -152,6 +153,7 @@ async def test_a_tenant_never_sees_another(tenants: Tenants) -> None:
             "neighbors": (_json(x=[1, 2, 3]), JSON),
             "change_labels": (_json(add=["z"]), JSON),
             "set_rates": (_json(rho_0=0.1, rho_1=0.1), JSON),
+            "relearn": (_json(name="z"), JSON),
             "add_challenger": (_json(name="c", learner={"kind": "bpa"}), JSON),
         }
         for route in ROUTES:

@@ -1,0 +1,245 @@
+"""A model made anew from the log of another one: without clicks that were wrong, or otherwise.
+
+Nothing is learned here. A model is the fold of its log, so a log is written: of each event that
+taught the other model something, what it taught. Clicks on its decisions become rounds that
+somebody else decided, for the new learner did not decide them. Then the model is loaded, as any
+is that has no snapshot yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from service.address import Address
+from service.challengers import rate_kinds
+from service.errors import Conflict
+from service.events import (
+    Decision,
+    Entry,
+    Event,
+    Example,
+    Kind,
+    LabelChange,
+    Rates,
+    Round,
+    chain_after,
+    feedback_learned,
+    first_chain,
+    pack_body,
+    unpack_body,
+)
+from service.fold import Fold
+from service.host import Host, initial_fields
+from service.ids import NonceSource
+from service.labels import Listed, labels_text, parse_labels
+from service.model_wire import RelearnedOut, RelearnIn, Span
+from service.replica import Replica
+from service.snapshots import Snapshot, finish_import
+from service.spec import LearnerSpec, ModelSpec
+from service.store import IMPORT_ENTRIES, Store
+
+
+class Source(NamedTuple):
+    """A model at one moment: what another one is made from."""
+
+    spec: ModelSpec
+    address: Address
+    #: Its last event then.
+    seq: int
+    labels: list[Listed]
+    #: The learner that decides.
+    learner: LearnerSpec
+    #: The noise rates in force, if somebody set them.
+    rates: Rates | None
+
+
+async def source_of(store: Store, replica: Replica) -> Source:
+    """Return the model as it is now."""
+    await replica.catch_up()
+    meta = await store.meta(replica.key)
+    contest = replica.fold.contest
+    rates = contest.rates
+    # An estimate was made of the clicks, also of those that are left out.
+    known = None if rates is None or rates.estimated or rates.errors else rates
+    labels = parse_labels(meta.labels)
+    return Source(meta.spec, replica.address, meta.seq, labels, contest.deciding.learner, known)
+
+
+def spec_of(source: Source, asked: RelearnIn) -> ModelSpec:
+    """Return the spec of the new model: all labels from the start, and no challengers."""
+    learner = asked.learner or source.learner
+    features = {each.name: each.features for each in source.labels if each.features}
+    spec = source.spec.model_copy(
+        update={
+            "name": asked.name,
+            "learner": learner,
+            "labels": [label.name for label in source.labels],
+            "label_features": features if learner.options.get("n_label_features") else {},
+            "challengers": [],
+        }
+    )
+    if rate_kinds(spec.learners):
+        return spec
+    # Estimates that were for a challenger, or for the learner before.
+    return spec.model_copy(update={"estimate_every": None, "estimate_on_drift": False})
+
+
+async def relearn(
+    host: Host, source: Source, key: str, spec: ModelSpec, without: Sequence[Span]
+) -> RelearnedOut:
+    """Make the model `key` of what the source's log tells; it appears whole, or not at all."""
+    uid, token = secrets.token_hex(8), secrets.token_hex(8)
+    # The lists of a large window take a second to make.
+    fields = await asyncio.to_thread(lambda: initial_fields(Fold(spec, uid)))
+    if await host.store.create(key, spec, fields | {"importing": token}) is not None:
+        raise Conflict(f"there is a model {spec.name!r} already")
+    try:
+        writer = _Writer(host.store, key, token, first_chain(uid))
+        for event in _beginning(source):
+            await writer.add(event)
+        found = await _rewrite(host.store, source, without, writer)
+        await writer.flush()
+        meta = {
+            "labels": labels_text(
+                Listed(each.name, each.active, spec.label_features.get(each.name))
+                for each in source.labels
+            ),
+            "told": str(found.rounds),
+            "learned": str(found.examples),
+        }
+        if source.rates is not None:
+            meta["rates"] = msgspec.json.encode(source.rates).decode()
+        end = Snapshot(writer.seq, writer.chain, "", [])
+        await finish_import(host.store, key, token, uid, meta, end)
+    except BaseException:
+        await host.store.abandon_import(key, token)
+        raise
+    try:
+        replica = await host.replica(key)
+        await replica.save_snapshot()
+    except BaseException:
+        # It cannot be served, or nobody waits for it any more.
+        await host.store.delete(key)
+        host.drop(key)
+        raise
+    return found.answer(spec.name, replica.fold)
+
+
+def _beginning(source: Source) -> list[Event]:
+    """Return the events before the first round: what the spec cannot say."""
+    retired = [label.name for label in source.labels if not label.active]
+    payloads: list[tuple[Kind, LabelChange | Rates]] = []
+    if retired:
+        payloads.append((Kind.LABELS, LabelChange([], retired)))
+    if source.rates is not None:
+        payloads.append((Kind.RATES, source.rates))
+    nonces, now_ms = NonceSource(), round(time.time() * 1000)
+    return [Event(kind, now_ms, nonces.next(), None, payload) for kind, payload in payloads]
+
+
+class _Found:
+    """What was found in a log, and what became of it."""
+
+    def __init__(self) -> None:
+        self.rounds = self.examples = self.clicks = 0
+        self.left_out = self.left_out_clicks = 0
+        self.first_ms: int | None = None
+        self.last_ms: int | None = None
+
+    def see(self, event: Event, *, taken: bool) -> None:
+        """Count one event that taught something."""
+        self.first_ms = event.time_ms if self.first_ms is None else self.first_ms
+        self.last_ms = event.time_ms
+        clicks = event.feedback or 0
+        if not taken:
+            self.left_out += 1
+            self.left_out_clicks += clicks
+        elif event.kind is Kind.ROUND:
+            self.rounds += 1
+            self.clicks += clicks
+        else:
+            self.examples += 1
+
+    def answer(self, name: str, fold: Fold) -> RelearnedOut:
+        """Return what the call answers."""
+        return RelearnedOut(
+            name=name,
+            seq=fold.seq,
+            first_ms=self.first_ms,
+            last_ms=self.last_ms,
+            learned=self.rounds + self.examples - fold.rejected,
+            clicks=self.clicks,
+            left_out=self.left_out,
+            left_out_clicks=self.left_out_clicks,
+            refused=fold.rejected,
+        )
+
+
+async def _rewrite(
+    store: Store, source: Source, without: Sequence[Span], writer: _Writer
+) -> _Found:
+    found = _Found()
+    no_click = source.spec.on_expiry == "no_click"
+    async for entry in _entries(store, source):
+        event = _taught(unpack_body(entry.body), no_click)
+        if event is None:
+            continue
+        taken = not any(span.from_ms <= event.time_ms < span.to_ms for span in without)
+        found.see(event, taken=taken)
+        if taken:
+            await writer.add(event)
+    return found
+
+
+async def _entries(store: Store, source: Source) -> AsyncIterator[Entry]:
+    """Yield what the log still holds, oldest first."""
+    first = await store.first_seq(source.address)
+    after = source.seq if first is None else first - 1
+    while after < source.seq:
+        _, _, entries = await store.read(source.address, after)
+        if not entries or entries[0].seq != after + 1:
+            raise Conflict("the log was trimmed while it was read: try again")
+        for entry in entries:
+            if entry.seq <= source.seq:
+                yield entry
+        after = entries[-1].seq
+
+
+def _taught(event: Event, no_click: bool) -> Event | None:
+    """Return an event as somebody else would tell it; None if it taught nothing."""
+    payload = event.payload
+    if isinstance(payload, Round | Example):
+        return event
+    feedback = feedback_learned(event, no_click)
+    if feedback is None or not isinstance(payload, Decision):
+        return None
+    told = Round(payload.label, payload.propensity, payload.x)
+    return Event(Kind.ROUND, event.time_ms, event.nonce, feedback, told)
+
+
+class _Writer:
+    """Appends events to a log that nobody reads yet, many in one call."""
+
+    def __init__(self, store: Store, key: str, token: str, chain: str) -> None:
+        self._store, self._key, self._token = store, key, token
+        self._waiting: list[Entry] = []
+        self.seq, self.chain = 0, chain
+
+    async def add(self, event: Event) -> None:
+        """Append an event, soon."""
+        body = pack_body(event)
+        self.seq, self.chain = self.seq + 1, chain_after(self.chain, body)
+        self._waiting.append(Entry(self.seq, self.chain, body))
+        if len(self._waiting) == IMPORT_ENTRIES:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Append what waits."""
+        await self._store.import_entries(self._key, self._token, self._waiting)
+        self._waiting = []
