@@ -1,0 +1,83 @@
+"""Clicks get lost for an hour, the model unlearns: make it anew from its log without that hour.
+
+Start a service with `misclick serve`, then run `python -m examples.dead_counter`. The data are
+scikit-learn's 8 x 8 digits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import time
+from datetime import UTC, datetime
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from clients import Client, Dense, Feedback, Instance, ModelSpec
+
+LABELS = tuple(str(digit) for digit in range(10))
+#: False and missed clicks.
+RHO_0, RHO_1 = 0.1, 0.2
+#: Visits before the counter dies, while it is dead, and after.
+BEFORE, DEAD, AFTER = 10_000, 3_000, 2_000
+#: Visits whose clicks are told together.
+AT_ONCE = 50
+
+
+class Visitors:
+    """People who click on the right label, mostly."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._rng = np.random.default_rng(1)
+        self._xs, self._digits = load_digits(return_X_y=True)
+
+    def come(self, model: str, visits: int, *, counted: bool = True) -> float:
+        """Let some come; return the share that was shown a wrong label."""
+        wrong = 0
+        for _ in range(0, visits, AT_ONCE):
+            who = self._rng.integers(len(self._xs), size=AT_ONCE)
+            decisions = self._client.predict_batch(model, [Instance(x=self._xs[i]) for i in who])
+            clicks = []
+            for right, decision in zip(self._digits[who].tolist(), decisions, strict=True):
+                shown = decision.label == LABELS[right]
+                wrong += not shown
+                clicked = counted and self._rng.random() < (1 - RHO_1 if shown else RHO_0)
+                clicks.append(Feedback(decision.decision_id, int(clicked)))
+            self._client.feedback_batch(model, clicks)
+        return wrong / visits
+
+
+def main() -> None:
+    """Learn, unlearn, and make the model anew."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--url", default="http://127.0.0.1:8000")
+    args = parser.parse_args()
+    name = f"digits-{secrets.token_hex(4)}"
+    anew = f"{name}-anew"
+    with Client(args.url) as client:
+        client.create_model(
+            ModelSpec(name=name, labels=LABELS, features=Dense(size=64), scaling="standard")
+        )
+        visitors = Visitors(client)
+        print(f"{visitors.come(name, BEFORE):.1%} wrong while it learns")
+        dies = _now()
+        visitors.come(name, DEAD, counted=False)
+        lives = _now()
+        found = client.relearn(name, anew, without=[(dies, lives)])
+        print(f"{found.learned} rounds learned anew, {found.left_out} left out")
+        print(f"as it was: {visitors.come(name, AFTER):.1%} wrong")
+        print(f"made anew: {visitors.come(anew, AFTER):.1%} wrong")
+        for model in (name, anew):
+            client.delete_model(model)
+
+
+def _now() -> datetime:
+    # Events are dated in milliseconds.
+    time.sleep(0.002)
+    return datetime.now(UTC)
+
+
+if __name__ == "__main__":
+    main()
