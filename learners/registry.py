@@ -39,7 +39,7 @@ _ALL = _BANDITS + _NEIGHBORS
 LEARNERS: Mapping[str, type[Learner]] = MappingProxyType({each.kind: each for each in _ALL})
 
 
-def create(kind: str, n_features: int, n_labels: int, **options: object) -> Learner:
+def create(kind: str, n_features: int, n_labels: int, /, **options: object) -> Learner:
     """Make a fresh learner of the given kind.
 
     Parameters

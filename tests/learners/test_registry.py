@@ -27,14 +27,18 @@ def test_every_kind_can_be_created(kind: str) -> None:
     assert {name: getattr(again, name) for name in again.option_names()} == options
 
 
+@pytest.mark.parametrize("name", ["gama", "kind", "n_features", "n_labels"])
 @pytest.mark.parametrize("kind", LEARNERS)
-def test_unknown_option_lists_the_known(kind: str) -> None:
-    """A typo does not go unnoticed: the error names it and what there is."""
+def test_unknown_option_lists_the_known(kind: str, name: str) -> None:
+    """A typo, or what `create` itself takes, does not go unnoticed: it is named, and what there is.
+
+    A spec from JSON may have any name beside its kind, and must not be a TypeError.
+    """
     with pytest.raises(ParameterError) as refused:
-        create(kind, 3, 2, **options_of(kind), gama=0.1)
-    assert "'gama'" in str(refused.value)
-    for name in LEARNERS[kind].option_names():
-        assert name in str(refused.value)
+        create(kind, 3, 2, **{**options_of(kind), name: 0.1})
+    assert repr(name) in str(refused.value)
+    for known in LEARNERS[kind].option_names():
+        assert known in str(refused.value)
 
 
 @pytest.mark.parametrize("kind", ["nothing", "RCNBF", "", None, 3, ["rcnbf"]])
