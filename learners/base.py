@@ -297,8 +297,10 @@ class Learner(ABC):
             return
         self._check_label(label)
         self._check_label(greedy, "greedy")
-        if not is_number(propensity) or not 0.0 < propensity <= 1.0:
-            raise InputError(expected("propensity", "a number in (0, 1]", propensity))
+        # A shorter float would make 1 / propensity as coarse as itself, or infinite.
+        short = isinstance(propensity, np.floating) and not isinstance(propensity, float)
+        if short or not is_number(propensity) or not 0.0 < propensity <= 1.0:
+            raise InputError(expected("propensity", "a float64 number in (0, 1]", propensity))
         if not is_integer(feedback) or not 0 <= feedback <= 1:
             raise InputError(expected("feedback", "0 or 1", feedback))
         if not isinstance(elsewhere, bool | np.bool_):

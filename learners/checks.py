@@ -134,7 +134,7 @@ def check_bad_outcomes_refused(make: LearnerFactory) -> None:
     wrong: dict[str, tuple[object, ...]] = {
         "label": (-1, K, 0.0, True, None, "0"),
         "greedy": (-1, K, 0.0, True, None),
-        "propensity": (0.0, -0.5, 1.5, np.nan, np.inf, True, None),
+        "propensity": (0.0, -0.5, 1.5, np.nan, np.inf, True, None, np.float16(0.5)),
         "feedback": (2, -1, 0.5, 1.0, True, None),
         "elsewhere": (1, 0.0, "yes", None),
     }
