@@ -17,7 +17,7 @@ from learners.drawing import draw
 from learners.errors import InputError, ParameterError, expected
 from learners.noise.corruption import flip_bit
 from learners.noise.rates import NoiseRates
-from learners.validation import is_number
+from learners.validation import MAX_FEATURE, is_number
 
 
 class RiverClassifier(base.Classifier):
@@ -107,7 +107,7 @@ class RiverClassifier(base.Classifier):
         Raises
         ------
         InputError
-            If a feature is missing or no number.
+            If a feature is missing, no number, not finite or larger than 1e6.
         """
         del kwargs
         return self._known[self.learner.distribution(self._instance(x)).greedy]
@@ -143,9 +143,13 @@ class RiverClassifier(base.Classifier):
     def _instance(self, x: Mapping[Hashable, Any]) -> FloatArray:
         values = np.empty(len(self.features))
         for place, name in enumerate(self.features):
-            value = x.get(name)
+            value: Any = x.get(name)
             # River's own encoders give booleans for what is there or not: those are numbers here.
             if not isinstance(value, bool) and not is_number(value):
                 raise InputError(expected(f"feature {name!r}", "a number", value))
+            # Here, by its name, and before a new label is added. NaN compares as false.
+            if not abs(value) <= MAX_FEATURE:
+                what = f"a finite number of size at most {MAX_FEATURE:g}"
+                raise InputError(expected(f"feature {name!r}", what, value))
             values[place] = value
         return values

@@ -148,6 +148,15 @@ def test_missing_feature_is_named(x: dict[Hashable, Any]) -> None:
         classifier().predict_one(x)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), 2e6])
+def test_refused_example_leaves_no_trace(value: float) -> None:
+    """What a learner would refuse is named as the feature it is, and adds no label."""
+    model = classifier()
+    with pytest.raises(InputError, match="feature 'b': expected a finite number of size at most"):
+        model.learn_one({"a": 1.0, "b": value}, "violet")
+    assert model.learner.n_labels == 3
+
+
 def test_names_may_be_an_array() -> None:
     """As `numpy.unique` and data frames give them."""
     names: Any = np.unique(["red", "green"])
