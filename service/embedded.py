@@ -112,7 +112,9 @@ class EmbeddedValkey:
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
-                start_new_session=True,
+                # Ctrl-C is not for it. It stays in the session: where the kernel shares out time by
+                # session, as most do, a nice trainer would else be as good as a Valkey of another.
+                process_group=0,
                 preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
             )
         self._pid_file.write_text(str(self._process.pid))

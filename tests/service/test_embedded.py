@@ -73,6 +73,13 @@ def test_is_safe_by_default(valkey: EmbeddedValkey, folder: Path) -> None:
     assert valkey.socket.stat().st_mode & 0o777 == 0o700
 
 
+def test_is_beside_its_workers(valkey: EmbeddedValkey) -> None:
+    """Ctrl-C does not reach it; and processes that are nice to others are nice to it, too."""
+    pid = pid_of(valkey)
+    assert os.getpgid(pid) == pid
+    assert os.getsid(pid) == os.getsid(0)
+
+
 def test_keeps_what_it_has(valkey: EmbeddedValkey, folder: Path) -> None:
     """What was stored is there after a stop and a start on the same folder."""
     with client_of(valkey) as client:
