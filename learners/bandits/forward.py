@@ -19,6 +19,7 @@ from learners.base import (
     State,
     StateValue,
     check_count,
+    state_number,
 )
 from learners.errors import UnsupportedError
 from learners.noise.rates import NoiseRates
@@ -254,7 +255,11 @@ class Forward(RelevanceLearner):
     @classmethod
     def from_state(cls, state: Mapping[str, StateValue]) -> Self:
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
-        self = cls._from_options(state)
+        # These are means over labels, of estimates they may add up to 1 or more, which no options
+        # may. They are not needed: the labels' own rates are restored below.
+        for name in ("rho_0", "rho_1"):
+            state_number(state, name)
+        self = cls._from_options({**state, "rho_0": 0.0, "rho_1": 0.0})
         self._inputs.restore(state)
         self._rates.restore(state)
         self._regression.restore(state)

@@ -127,6 +127,20 @@ def test_uncertain_rates_shrink() -> None:
     )
 
 
+def test_estimates_that_add_up_to_too_much_round_trip() -> None:
+    """Each label's rates leave a signal; their means, when errors have drawn them together, none.
+
+    Protects recovery: a snapshot that such an estimate led to is one that loads.
+    """
+    learner = Forward(2, 2, n_waves=0)
+    rho_0, rho_1 = np.array([0.9, 0.1]), np.array([0.05, 0.8])
+    learner.set_label_rates(rho_0, rho_1, np.array([0.0, 0.5]), np.array([0.5, 0.0]))
+    assert learner.rho_0 + learner.rho_1 > 1
+    learner.update(Outcome(np.ones(2), 1, 0, 0.5, 1))
+    again = Forward.from_state(learner.state())
+    assert state_digest(again.state()) == state_digest(learner.state())
+
+
 def test_label_rates_undo_what_misleads() -> None:
     """A label clicked by mistake in most rounds misleads regression for ever; rates cure it."""
     rho_0, rho_1 = np.array([0.0, 0.0, 0.85]), np.full(3, 0.1)
