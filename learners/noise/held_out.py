@@ -157,8 +157,8 @@ def _fold_errors(held_out: HeldOut, rounds: Rounds, common: Levels) -> tuple[flo
 
 def _read_quantiles(held_out: HeldOut, rule: str) -> Reading:
     """Apply one of the paper's rules to all rounds; its errors come from each fold's own."""
-    whole = _quantile_rates(held_out.predicted, held_out.shown(), rule)
     shown = held_out.shown()
+    whole = _quantile_rates(held_out.predicted, shown, rule)
     parts = np.array(
         [
             _quantile_rates(held_out.predicted[own], shown[own], rule)

@@ -37,6 +37,8 @@ _LOG_ODDS = 9.2
 #: the data say nothing, and weigh less than one round where they do.
 _LOG_T_SD = 1.0
 _OFFSET_SD = 3.0
+#: Standard deviation of a number of which only [0, 1] is known.
+_NOTHING_KNOWN = 12.0**-0.5
 
 
 class Levels(NamedTuple):
@@ -208,7 +210,7 @@ def fit_levels(
         bounds=bounds,
         options={"maxiter": 60, "ftol": tolerance, "gtol": 1e-6},
     ).x
-    levels = _levels(found, np.inf)
+    levels = _levels(found)
     return levels._replace(loss=float(_slopes(levels, rounds).losses.mean()))
 
 
@@ -254,10 +256,6 @@ def level_errors(
     )
 
 
-#: Standard deviation of a number of which only [0, 1] is known.
-_NOTHING_KNOWN = 12.0**-0.5
-
-
 class _Slopes(NamedTuple):
     """Each round's negative log likelihood and its gradient, shapes (n,)."""
 
@@ -288,7 +286,7 @@ def _slopes(levels: Levels, rounds: Rounds) -> _Slopes:
 
 def _objective(theta: FloatArray, rounds: Rounds, prior: LabelPrior) -> tuple[float, FloatArray]:
     """Return the mean penalised loss and its gradient in (log T, offset, log odds of rates)."""
-    levels = _levels(theta, np.inf)
+    levels = _levels(theta)
     slopes = _slopes(levels, rounds)
     n, n_rates = len(rounds.labels), len(levels.rho_0)
     group = _group(levels, rounds.labels)
@@ -307,10 +305,11 @@ def _objective(theta: FloatArray, rounds: Rounds, prior: LabelPrior) -> tuple[fl
     return loss / n, np.concatenate(gradients) / n
 
 
-def _levels(theta: FloatArray, loss: float) -> Levels:
+def _levels(theta: FloatArray) -> Levels:
+    """Return the levels of (log T, offset, log odds of rates), of which no loss is known yet."""
     n_rates = (len(theta) - 2) // 2
     rates = sigmoid(theta[2:])
-    return Levels(float(theta[0]), float(theta[1]), rates[:n_rates], rates[n_rates:], loss)
+    return Levels(float(theta[0]), float(theta[1]), rates[:n_rates], rates[n_rates:], np.inf)
 
 
 def _group(levels: Levels, labels: IntArray) -> IntArray:

@@ -129,7 +129,7 @@ def test_errors_are_those_of_the_outer_products() -> None:
     theta = np.concatenate([levels[:2], np.log(rates) - np.log1p(-rates)])
 
     def losses(at: np.ndarray) -> np.ndarray:
-        return mixture._slopes(mixture._levels(at, np.inf), rounds).losses
+        return mixture._slopes(mixture._levels(at), rounds).losses
 
     steps = 1e-5 * np.eye(len(theta))
     slopes = np.stack([(losses(theta + s) - losses(theta - s)) / 2e-5 for s in steps])
