@@ -89,8 +89,11 @@ class Pair(NamedTuple):
         )
 
 
-#: Of a label whose rates are the common ones.
+#: Of a label whose rates are the common ones, and of one that nothing is known of yet.
 _KNOWN = Pair(0.0, 0.0, 0.0, 0.0, 0.0)
+_STRANGER = _KNOWN._replace(
+    v_00=LABEL_DEVIATIONS[0] * LABEL_DEVIATIONS[0], v_11=LABEL_DEVIATIONS[1] * LABEL_DEVIATIONS[1]
+)
 
 
 class Common:
@@ -192,14 +195,14 @@ class RateFilter:
 
     def __init__(self, n_labels: int, common: NoiseRates, *, sharpens: bool = True) -> None:
         self._first, self._sharpens = common, sharpens
-        self._own = [_stranger() for _ in range(n_labels)]
+        self._own = [_STRANGER] * n_labels
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Forget what clicks have told, and all that was set."""
         first = self._first
         self._common = Common(first.rho_0, first.rho_1, sharpens=self._sharpens)
-        self._own = [_stranger() for _ in self._own]
+        self._own = [_STRANGER] * len(self._own)
 
     def doubt_rates(self) -> None:
         """Forget what clicks have told of rates; sharpness and trust are in doubt as at first."""
@@ -311,7 +314,7 @@ class RateFilter:
     def set_common(self, rates: NoiseRates) -> None:
         """Take the same rates for all labels, as known: clicks do not move them any more."""
         self._know(rates.rho_0, rates.rho_1)
-        self._own = [_KNOWN for _ in self._own]
+        self._own = [_KNOWN] * len(self._own)
 
     def set_each(
         self,
@@ -349,7 +352,7 @@ class RateFilter:
 
     def add(self) -> None:
         """Add a label, of which is known what is known of all."""
-        self._own.append(_KNOWN if self.known else _stranger())
+        self._own.append(_KNOWN if self.known else _STRANGER)
 
     def state(self) -> State:
         """Return all of it as arrays."""
@@ -375,11 +378,6 @@ class RateFilter:
         _check_pairs(own)
         self._common.means, self._common.covariance = means.tolist(), covariance.tolist()
         self._own = [Pair(*row) for row in own.tolist()]
-
-
-def _stranger() -> Pair:
-    deviation_0, deviation_1 = LABEL_DEVIATIONS
-    return Pair(0.0, 0.0, deviation_0 * deviation_0, 0.0, deviation_1 * deviation_1)
 
 
 def _within(rho_0: float, rho_1: float) -> tuple[float, float]:
