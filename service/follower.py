@@ -15,16 +15,10 @@ from service.events import Entry
 from service.fold import Fold, check_sound
 from service.snapshots import Snapshot, load_snapshots, newest_snapshot_seq, store_snapshot
 from service.store import Meta, Store
+from service.turns import Turns
 
 log = logging.getLogger("misclick.follower")
 
-#: Deciding or folding for longer than this lets the others have their turn first. A linear
-#: learner does thousands of events in it, a wide window of neighbours a few.
-TURN_S = 0.01
-#: Events that are folded at once at most: some may cost much more than those before.
-MOST_AT_ONCE = 64
-#: Least time that either is taken to take, on a clock that may stand still meanwhile.
-LEAST_S = 1e-6
 #: How often a fold is rebuilt before the model is given up for this request.
 REBUILDS = 3
 
@@ -59,7 +53,7 @@ class Follower:
         self.snapshot_seq = 0
         self.fresh_at_s = 0.0
         self._store = store
-        self._event_s = TURN_S
+        self._turns = Turns()
         self._catching_up = asyncio.Lock()
         self._failed_at_s = 0.0
         self._failure = ""
@@ -133,22 +127,15 @@ class Follower:
 
     async def _follow(self, fold: Fold, entries: Sequence[Entry]) -> None:
         """Apply what the fold has not yet; another task may take it further in between."""
-        at, now_s = 0, time.perf_counter()
-        end_s = now_s + TURN_S
-        while at < len(entries):
-            step = min(MOST_AT_ONCE, max(1, int((end_s - now_s) / self._event_s)))
-            some = [entry for entry in entries[at : at + step] if entry.seq > fold.seq]
-            _fold(fold, some)
-            at, begin_s, now_s = at + step, now_s, time.perf_counter()
-            if some:
-                # Events that another task has folded tell nothing of what one costs.
-                self._event_s = max(now_s - begin_s, LEAST_S) / len(some)
-            if now_s > end_s:
-                # A request takes several turns; one event may have taken the time of as many.
-                for _ in range(1 + int((now_s - end_s) / TURN_S)):
-                    await asyncio.sleep(0)
-                now_s = time.perf_counter()
-                end_s = now_s + TURN_S
+        try:
+            await self._turns.follow(fold, entries)
+        except LogBroken:
+            raise
+        except Exception as error:
+            # Nobody foresaw it. It may be half applied, and would come again with every try.
+            log.exception("an event cannot be folded", extra={"seq": fold.seq + 1})
+            why = f"event {fold.seq + 1} cannot be folded: {type(error).__name__} (see the log)"
+            raise Unusable(f"the model is not served: {why}") from error
 
     # -- snapshots ------------------------------------------------------------------------
     async def save_snapshot(self) -> None:
@@ -167,18 +154,6 @@ class Follower:
             return
         if saved:
             self.snapshot_seq = snapshot.seq
-
-
-def _fold(fold: Fold, entries: Sequence[Entry]) -> None:
-    try:
-        fold.follow_many(entries)
-    except LogBroken:
-        raise
-    except Exception as error:
-        # Nobody foresaw it. It may be half applied, and would come again with every try.
-        log.exception("an event cannot be folded", extra={"seq": fold.seq + 1})
-        why = f"event {fold.seq + 1} cannot be folded: {type(error).__name__} (see the log)"
-        raise Unusable(f"the model is not served: {why}") from error
 
 
 def _check_sound(seq: int, state: State) -> None:

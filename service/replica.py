@@ -24,7 +24,7 @@ from service.events import (
     unpack_decision,
 )
 from service.fold import Fold
-from service.follower import LEAST_S, TURN_S, Follower
+from service.follower import Follower
 from service.ids import (
     NO_FINGERPRINT,
     DecisionId,
@@ -34,6 +34,7 @@ from service.ids import (
     nonce_of_round,
 )
 from service.store import Meta, Recorded, Store, Verdict
+from service.turns import LEAST_S, TURN_S
 
 #: Items of one script call out of a batch: Redis is busy with it for about 2 ms.
 SCRIPT_ITEMS = 250

@@ -14,11 +14,11 @@ from service.deciding import Ask
 from service.errors import Conflict, Invalid, NotFound, Unavailable
 from service.events import Example, LabelChange
 from service.fold import Fold
-from service.follower import TURN_S
 from service.ids import nonce_of_request
 from service.replica import Decided, Replica
 from service.store import ModelGone, Store
 from service.transfer import export, import_model
+from service.turns import TURN_S
 from tests.service.stores import (
     LABELLED,
     fold_again,

@@ -10,7 +10,7 @@ import pytest
 
 from service.events import Entry
 from service.fold import Fold
-from service.follower import TURN_S
+from service.turns import TURN_S
 from tests.service.stores import make, opened, play, replica_of
 
 
@@ -21,9 +21,9 @@ async def test_what_another_task_has_folded_tells_nothing_of_its_cost(store_url:
         replica = await replica_of(store, address)
         await play(replica, 6)
         _, _, entries = await store.read(address, 0)
-        replica._event_s = 3 * TURN_S
-        await replica._follow(replica.fold, entries)
-        assert replica._event_s == 3 * TURN_S
+        replica._turns.event_s = 3 * TURN_S
+        await replica._turns.follow(replica.fold, entries)
+        assert replica._turns.event_s == 3 * TURN_S
 
 
 async def test_after_a_dear_event_the_others_have_as_many_turns(
@@ -49,9 +49,9 @@ async def test_after_a_dear_event_the_others_have_as_many_turns(
                 await asyncio.sleep(0)
 
         monkeypatch.setattr(Fold, "follow_many", slowly)
-        replica._event_s = TURN_S
+        replica._turns.event_s = TURN_S
         task = asyncio.create_task(others())
-        await replica._follow(Fold(replica.spec, address.uid), entries)
+        await replica._turns.follow(Fold(replica.spec, address.uid), entries)
         await task
     # Before the first event nobody had one.
     assert folded == 4

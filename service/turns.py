@@ -1,0 +1,48 @@
+"""Folding a log beside what else a worker does: a turn of the event loop at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from service.events import Entry
+from service.fold import Fold
+
+#: Deciding or folding for longer than this lets the others have their turn first. A linear
+#: learner does thousands of events in it, a wide window of neighbours a few.
+TURN_S = 0.01
+#: Events that are folded at once at most: some may cost much more than those before.
+MOST_AT_ONCE = 64
+#: Least time that either is taken to take, on a clock that may stand still meanwhile.
+LEAST_S = 1e-6
+
+
+class Turns:
+    """Folds entries, as many at a time as take a turn; what one costs is learned on the way."""
+
+    def __init__(self) -> None:
+        #: What one event is taken to cost; the first one is folded alone.
+        self.event_s = TURN_S
+
+    async def follow(self, fold: Fold, entries: Sequence[Entry]) -> None:
+        """Apply what the fold has not yet; another task may take it further in between.
+
+        Raises whatever `Fold.follow_many` does.
+        """
+        at, now_s = 0, time.perf_counter()
+        end_s = now_s + TURN_S
+        while at < len(entries):
+            step = min(MOST_AT_ONCE, max(1, int((end_s - now_s) / self.event_s)))
+            some = [entry for entry in entries[at : at + step] if entry.seq > fold.seq]
+            fold.follow_many(some)
+            at, begin_s, now_s = at + step, now_s, time.perf_counter()
+            if some:
+                # Events that another task has folded tell nothing of what one costs.
+                self.event_s = max(now_s - begin_s, LEAST_S) / len(some)
+            if now_s > end_s:
+                # A request takes several turns; one event may have taken the time of as many.
+                for _ in range(1 + int((now_s - end_s) / TURN_S)):
+                    await asyncio.sleep(0)
+                now_s = time.perf_counter()
+                end_s = now_s + TURN_S
