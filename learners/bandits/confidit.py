@@ -88,7 +88,9 @@ class Confidit(LinearLearner):
         self.eta = check_number("eta", eta, 0, 1e6)
         self.matrix = check_choice("matrix", matrix, ("diagonal", "full"))
         form = _Diagonal if self.matrix == "diagonal" else _Full
-        self._form: _Diagonal | _Full = form(self.n_labels, self.n_features, self._first())
+        self._form: _Diagonal | _Full = form(
+            self.n_labels, self.n_features, (1.0 + self.alpha) ** 2
+        )
 
     def update(self, outcome: Outcome) -> None:
         """Learn from one finished round.
@@ -127,9 +129,6 @@ class Confidit(LinearLearner):
         scores += bonuses
         scores[short] = 0.0
 
-    def _first(self) -> float:
-        return (1.0 + self.alpha) ** 2
-
     def add_label(self) -> int:
         """Add a label with weights 0 and return its code; its confidence bound is the widest.
 
@@ -138,7 +137,7 @@ class Confidit(LinearLearner):
         ParameterError
             If the full matrix would become too large; nothing has changed then.
         """
-        self._form.grow(self._first())
+        self._form.grow()
         return super().add_label()
 
     def state(self) -> State:
@@ -188,9 +187,9 @@ class _Diagonal:
         self.diagonal[label] = new
         np.divide(1.0, new, out=self.inverse[label])
 
-    def grow(self, first: float) -> None:
+    def grow(self) -> None:
         """Make room for one more label."""
-        self._take(np.vstack((self.diagonal, np.full(self.diagonal.shape[1], first))))
+        self._take(np.vstack((self.diagonal, np.full(self.diagonal.shape[1], self.first))))
 
     def state(self) -> State:
         return {"diagonal": self.diagonal.copy()}
@@ -234,10 +233,10 @@ class _Full:
         v = u / math.sqrt(grown)
         inverse -= np.multiply(v[:, np.newaxis], v)
 
-    def grow(self, first: float) -> None:
+    def grow(self) -> None:
         """Make room for one more label."""
         n_labels, n_features, _ = self.inverses.shape
-        grown = _Full(n_labels + 1, n_features, first)
+        grown = _Full(n_labels + 1, n_features, self.first)
         grown.inverses[:n_labels] = self.inverses
         self.inverses = grown.inverses
 

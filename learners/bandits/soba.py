@@ -130,7 +130,7 @@ class SOBA(LinearLearner):
         ParameterError
             If the full matrix would become too large; nothing has changed then.
         """
-        self._form.grow(self.a)
+        self._form.grow()
         return super().add_label()
 
     def state(self) -> State:
@@ -186,10 +186,10 @@ class _Diagonal:
             np.divide(self.theta[row], self.diagonal[row], out=weights[row])
         return m
 
-    def grow(self, a: float) -> None:
+    def grow(self) -> None:
         """Make room for one more label."""
         n_features = self.theta.shape[1]
-        self.diagonal = np.vstack((self.diagonal, np.full(n_features, a)))
+        self.diagonal = np.vstack((self.diagonal, np.full(n_features, self.least)))
         self.theta = np.vstack((self.theta, np.zeros(n_features)))
 
     def state(self) -> State:
@@ -233,10 +233,10 @@ class _Full:
             np.subtract(inverse_rows, own[:, np.newaxis, np.newaxis] * v, out=inverse_rows)
         return m
 
-    def grow(self, a: float) -> None:
+    def grow(self) -> None:
         """Make room for one more label."""
         n_labels, n_features = self.inverse.shape[:2]
-        grown = _Full(n_labels + 1, n_features, a)
+        grown = _Full(n_labels + 1, n_features, self.least)
         grown.inverse[:n_labels, :, :n_labels, :] = self.inverse
         self.inverse = grown.inverse
 
