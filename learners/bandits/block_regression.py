@@ -16,14 +16,13 @@ from learners.bandits.block_covariance import (
     unconnected,
 )
 from learners.bandits.linear import (
-    MAX_MATRIX_ENTRIES,
     check_at_least,
     check_covariances,
+    check_entries,
     product_space,
     row_sums,
 )
 from learners.base import FloatArray, State, StateValue, state_array
-from learners.errors import ParameterError, expected
 
 #: Prior variance of a weight. Of those tried (1 to 1/100), the one that cost the fewest mistakes
 #: over clean and noisy clicks: with more, noise is learned; with less, learning begins late.
@@ -91,7 +90,7 @@ class BlockRegression:
     Raises
     ------
     ParameterError
-        If K D B is more than `MAX_MATRIX_ENTRIES`.
+        If K D B is more than `linear.MAX_MATRIX_ENTRIES`.
     """
 
     def __init__(
@@ -231,6 +230,6 @@ class BlockRegression:
 
     def _check_size(self, n_rows: int) -> None:
         entries = (n_rows + self._beside) * self.padded * self.block
-        if entries > MAX_MATRIX_ENTRIES:
-            what = f"at most {MAX_MATRIX_ENTRIES:,} entries; a smaller block_size takes fewer"
-            raise ParameterError(expected("n_labels x features x block_size", what, entries))
+        check_entries(
+            "n_labels x features x block_size", entries, "a smaller block_size takes fewer"
+        )

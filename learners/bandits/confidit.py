@@ -13,7 +13,7 @@ from learners.bandits.linear import (
     LinearLearner,
     check_at_least,
     check_covariances,
-    check_matrix_size,
+    check_entries,
     product_space,
     row_sums,
     sum_product,
@@ -204,7 +204,8 @@ class _Full:
     """Each A_i^-1, shape (K, d, d), kept by Sherman and Morrison's formula."""
 
     def __init__(self, n_labels: int, n_features: int, first: float) -> None:
-        check_matrix_size(n_labels * n_features**2, "n_labels n_features^2")
+        otherwise = "it has n_labels n_features^2; use matrix='diagonal'"
+        check_entries("full matrix", n_labels * n_features**2, otherwise)
         self.first = first
         self.inverses = np.zeros((n_labels, n_features, n_features))
         self.inverses[:, range(n_features), range(n_features)] = 1.0 / first

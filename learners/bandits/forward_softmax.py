@@ -18,9 +18,9 @@ from learners.bandits.block_covariance import (
 )
 from learners.bandits.exploration import Eagerness
 from learners.bandits.linear import (
-    MAX_MATRIX_ENTRIES,
     check_at_least,
     check_covariances,
+    check_entries,
     product_space,
     row_sums,
 )
@@ -35,7 +35,6 @@ from learners.base import (
     StateValue,
     state_array,
 )
-from learners.errors import ParameterError, expected
 from learners.noise.rates import NoiseRates
 
 #: Prior variances of a weight, and of the constant's: how much a label is likelier than others
@@ -45,6 +44,8 @@ PRIOR_VARIANCE, CONSTANT_VARIANCE = 10.0, 0.03
 #: 0, .1, .2 and .4 it makes the fewest mistakes: 2 to 4 % fewer than 0, 7 to 10 % fewer than .4
 #: (two data sets; all labels changed places, or three of ten).
 KEPT = 0.1
+#: What to do where weights or covariance would become too large.
+_FEWER = "fewer n_waves take fewer"
 
 
 class ForwardSoftmax(RelevanceLearner):
@@ -177,8 +178,8 @@ class ForwardSoftmax(RelevanceLearner):
         self._rates: RateFilter = RateFilter(self.n_labels, rates, sharpens=sharpens)
         self._shortfall = Shortfall()
         n_blocks, block = blocks_of(self._width, self.block_size)
-        _check_entries(self._padded * block, "features x block_size")
-        _check_entries(self.n_labels * self._padded, "n_labels x features")
+        check_entries("features x block_size", self._padded * block, _FEWER)
+        check_entries("n_labels x features", self.n_labels * self._padded, _FEWER)
         first = np.full(self._padded, PRIOR_VARIANCE)
         first[self.n_features] = CONSTANT_VARIANCE
         self._first: FloatArray = first.reshape(n_blocks, block)
@@ -299,7 +300,8 @@ class ForwardSoftmax(RelevanceLearner):
         ParameterError
             If the weights would become too many; nothing has changed then.
         """
-        _check_entries(self._weights.size + self._weights.shape[1], "n_labels x features")
+        entries = self._weights.size + self._weights.shape[1]
+        check_entries("n_labels x features", entries, _FEWER)
         weights = self._weights[self._active]
         mean = np.add.reduce(weights, 0) / len(weights)
         counts = np.append(self._counts, 0.0)
@@ -340,9 +342,3 @@ class ForwardSoftmax(RelevanceLearner):
         self._weights, self._covariance, self._counts = weights, covariance, counts
         self._rounds = float(np.add.reduce(counts))
         self._products = product_space(*weights.shape)
-
-
-def _check_entries(entries: int, what: str) -> None:
-    if entries > MAX_MATRIX_ENTRIES:
-        most = f"at most {MAX_MATRIX_ENTRIES:,} entries; fewer n_waves take fewer"
-        raise ParameterError(expected(what, most, entries))

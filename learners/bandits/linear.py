@@ -28,7 +28,7 @@ MIN_PROPENSITY = 1e-9
 MIN_SQUARED_NORM = 1e-12
 
 #: Most entries of a full second-order matrix: 32 MB in float64, and some 10 ms an update. Beyond
-#: it the diagonal form is the one that an online service can afford.
+#: it a diagonal or smaller blocks are what an online service can afford.
 MAX_MATRIX_ENTRIES = 4_000_000
 
 #: Most that an eigenvalue of a saved covariance may lie below 0, in shares of the first variance.
@@ -213,11 +213,11 @@ def sum_product(left: FloatArray, right: FloatArray) -> float:
     return float(np.add.reduce(np.multiply(left, right)))
 
 
-def check_matrix_size(n_entries: int, formula: str) -> None:
-    """Raise ParameterError where a full matrix of `n_entries` is too large to be kept."""
+def check_entries(what: str, n_entries: int, otherwise: str) -> None:
+    """Raise ParameterError where `what` has too many entries to be kept; say what takes fewer."""
     if n_entries > MAX_MATRIX_ENTRIES:
-        what = f"at most {MAX_MATRIX_ENTRIES:,} entries ({formula}); use matrix='diagonal'"
-        raise ParameterError(expected("full matrix", what, n_entries))
+        most = f"at most {MAX_MATRIX_ENTRIES:,} entries; {otherwise}"
+        raise ParameterError(expected(what, most, n_entries))
 
 
 def check_at_least(name: str, values: FloatArray, least: float) -> None:

@@ -13,7 +13,7 @@ from learners.bandits.linear import (
     MIN_PROPENSITY,
     LinearLearner,
     check_at_least,
-    check_matrix_size,
+    check_entries,
     check_variances,
     sum_product,
 )
@@ -206,7 +206,8 @@ class _Full:
 
     def __init__(self, n_labels: int, n_features: int, a: float) -> None:
         n_weights = n_labels * n_features
-        check_matrix_size(n_weights**2, "(n_labels n_features)^2")
+        otherwise = "it has (n_labels n_features)^2; use matrix='diagonal'"
+        check_entries("full matrix", n_weights**2, otherwise)
         self.least = a
         self.inverse = np.diag(np.full(n_weights, 1.0 / a)).reshape(
             n_labels, n_features, n_labels, n_features
