@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from inspect import Parameter, signature
-from typing import ClassVar, NamedTuple, Self, TypeAlias
+from typing import ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 StateValue: TypeAlias = NDArray[np.generic] | int | float | bool | str
 State: TypeAlias = dict[str, StateValue]
+#: A numpy type of integers.
+Whole = TypeVar("Whole", bound=np.integer)
 
 #: Largest size of a number in a state. One round moves none by more than some 1e32, and no log
 #: has 1e16 rounds; what is larger was not learned, and would soon become infinite.
@@ -347,17 +349,42 @@ def state_value(state: Mapping[str, StateValue], name: str) -> StateValue:
 def state_array(state: Mapping[str, StateValue], name: str, shape: tuple[int, ...]) -> FloatArray:
     """Return a copy of the float64 array `name` of a state, or raise StateError."""
     value = state_value(state, name)
-    if not isinstance(value, np.ndarray):
-        raise StateError(expected(f"state's {name}", f"a float64 array {shape}", type(value)))
-    if value.dtype != np.float64 or value.shape != shape:
-        got = f"{value.dtype} {value.shape}"
-        raise StateError(f"state's {name}: expected a float64 array of shape {shape}, got {got}")
+    if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.shape != shape:
+        what = f"a float64 array of shape {shape}"
+        raise StateError(f"state's {name}: expected {what}, got {shape_of(value)}")
     # Written so that NaN, which compares as false, is refused.
     if not (np.abs(value) <= MAX_STATE).all():
         what = f"finite numbers of size at most {MAX_STATE:g}"
         raise StateError(f"state's {name}: expected {what}, got NaN, infinity or a larger one")
     # In C order whatever was stored: sums along a row depend on how it lies in memory.
     return np.array(value, dtype=np.float64, order="C")
+
+
+def state_integers(
+    state: Mapping[str, StateValue], name: str, kind: type[Whole], size: int | None, below: int
+) -> NDArray[Whole]:
+    """Return a copy of the integer array `name` of a state, or raise StateError.
+
+    There must be `size` of them (None: any number), of this type, each in [0, `below`).
+    """
+    value = state_value(state, name)
+    what = f"{'any number' if size is None else size} of {np.dtype(kind)} in [0, {below})"
+    if not isinstance(value, np.ndarray) or value.dtype != kind or value.ndim != 1:
+        raise StateError(f"state's {name}: expected {what}, got {shape_of(value)}")
+    if size is not None and len(value) != size:
+        raise StateError(f"state's {name}: expected {what}, got {len(value)}")
+    integers = value.astype(kind)
+    bad = integers[(integers < 0) | (integers >= below)]
+    if len(bad):
+        raise StateError(expected(f"state's {name}", what, int(bad[0])))
+    return integers
+
+
+def shape_of(value: StateValue) -> str:
+    """Return type and shape of an entry of a state, for a message, without its numbers."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape}"
+    return type(value).__name__
 
 
 def state_number(state: Mapping[str, StateValue], name: str) -> float:

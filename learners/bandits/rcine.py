@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from learners.bandits.banditron import DEFAULT_GAMMA
 from learners.bandits.rcnbf import RCNBF
@@ -16,7 +15,7 @@ from learners.base import (
     StateValue,
     check_count,
     state_array,
-    state_value,
+    state_integers,
 )
 from learners.errors import StateError, UnsupportedError, expected
 from learners.noise.rates import NoiseRates, RateEstimator
@@ -188,24 +187,13 @@ class _Block:
         }
 
     def restore(self, state: Mapping[str, StateValue], n_labels: int) -> None:
-        labels = _codes(state, "block_labels", n_labels)
-        feedback = _codes(state, "block_feedback", 2)
+        labels = state_integers(state, "block_labels", np.int64, None, n_labels)
         size = len(labels)
-        if size != len(feedback) or size >= len(self.labels):
-            what = f"fewer than {len(self.labels)} rounds, as many as feedback"
+        if size >= len(self.labels):
+            what = f"fewer than {len(self.labels)} rounds"
             raise StateError(expected("state's block_labels", what, size))
+        feedback = state_integers(state, "block_feedback", np.int64, size, 2)
         self.xs[:size] = state_array(state, "block_xs", (size, self.xs.shape[1]))
         self.labels[:size] = labels
         self.feedback[:size] = feedback
         self.size = size
-
-
-def _codes(state: Mapping[str, StateValue], name: str, n_codes: int) -> NDArray[np.int64]:
-    """Return the int64 array `name` of a state, each value in [0, n_codes)."""
-    values = state_value(state, name)
-    if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim == 1:
-        codes = values.astype(np.int64)
-        if ((codes >= 0) & (codes < n_codes)).all():
-            return codes
-    what = f"an int64 array (n,) with values in [0, {n_codes})"
-    raise StateError(expected(f"state's {name}", what, values))

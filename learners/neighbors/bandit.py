@@ -16,12 +16,12 @@ from learners.base import (
     State,
     StateValue,
     check_count,
-    state_value,
+    state_integers,
 )
 from learners.errors import StateError, expected
 from learners.neighbors.knn import DEFAULT_K
 from learners.neighbors.metrics import Rows
-from learners.neighbors.saved import saved_rows, saved_seq
+from learners.neighbors.saved import MAX_SEQ, saved_rows
 from learners.neighbors.search import find_many
 from learners.neighbors.window import Window, to_rows, wrapped
 from learners.noise.rates import NoiseRates
@@ -201,15 +201,10 @@ class NeighborBandit(Learner):
     def from_state(cls, state: Mapping[str, StateValue]) -> Self:
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
         self = cls._from_options(state)
-        firsts = _integers(state, "firsts", np.int64, self.n_labels)
-        counts = _integers(state, "counts", np.int64, self.n_labels)
-        for first in firsts.tolist():
-            saved_seq("firsts", first)
-        if (counts < 0).any() or (counts > self.window).any():
-            raise StateError(expected("state's counts", f"at most {self.window} each", counts))
-        feedback = _integers(state, "feedback", np.int32, int(counts.sum()))
-        if not np.isin(feedback, (0, 1)).all():
-            raise StateError(expected("state's feedback", "0 and 1", feedback))
+        size = self.n_labels
+        firsts = state_integers(state, "firsts", np.int64, size, MAX_SEQ + 1)
+        counts = state_integers(state, "counts", np.int64, size, self.window + 1)
+        feedback = state_integers(state, "feedback", np.int32, int(counts.sum()), 2)
         rows = saved_rows(state, self.n_features)
         if len(rows) != len(feedback):
             raise StateError(expected("state's rows", f"{len(feedback)} of them", len(rows)))
@@ -248,14 +243,3 @@ class NeighborBandit(Learner):
                 belief = _PRIOR * _PRIOR_WEIGHT + clean
                 scores[line, label] = belief / (_PRIOR_WEIGHT + size)
         return scores
-
-
-def _integers(
-    state: Mapping[str, StateValue], name: str, dtype: type[np.integer], size: int
-) -> NDArray[np.int64]:
-    """Return the integer array `name` of a state, or raise StateError if it is another."""
-    value = state_value(state, name)
-    if not isinstance(value, np.ndarray) or value.dtype != dtype or value.shape != (size,):
-        got = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else value
-        raise StateError(expected(f"state's {name}", f"{size} of {np.dtype(dtype)}", got))
-    return value.astype(np.int64)

@@ -8,14 +8,22 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import FloatArray, Learner, State, StateValue, check_count, state_value
+from learners.base import (
+    FloatArray,
+    Learner,
+    State,
+    StateValue,
+    check_count,
+    state_integers,
+    state_value,
+)
 from learners.errors import ParameterError, StateError, UnsupportedError, expected
 from learners.neighbors.alarm import WATCHED_K, HubAlarm, HubWatch, hub_alarm
 from learners.neighbors.graph import NeighborGraph, Observer
 from learners.neighbors.hubness import HubnessReport, hubness_report
 from learners.neighbors.metrics import Proposals, Rows
 from learners.neighbors.neighborhoods import Neighborhoods, neighborhoods
-from learners.neighbors.saved import saved_labels, saved_rows, saved_seq
+from learners.neighbors.saved import saved_first, saved_rows
 from learners.neighbors.window import Window, check_examples, to_rows, wrapped
 from learners.validation import check_instance
 
@@ -185,11 +193,11 @@ class WindowKeeper(Learner):
     def from_state(cls, state: Mapping[str, StateValue]) -> Self:
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
         self = cls._from_options(state)
-        first = saved_seq("first", state_value(state, "first"))
+        first = saved_first(state)
         rows = saved_rows(state, self.n_features)
         if len(rows) > self.window:
             raise StateError(expected("state's rows", f"at most {self.window}", len(rows)))
-        labels = saved_labels(state, len(rows), self.n_labels)
+        labels = state_integers(state, "labels", np.int32, len(rows), self.n_labels)
         self._examples.first = self._examples.next = first
         newest_first = wrapped(first, len(rows), self.window)
         self._insert(np.roll(rows, -newest_first, axis=0), np.roll(labels, -newest_first))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from learners import Banditron, InputError, ParameterError, StateError
-from learners.base import MAX_STATE, state_array, state_number
+from learners.base import MAX_STATE, state_array, state_integers, state_number
 
 
 @pytest.mark.parametrize(("d", "k"), [(0, 2), (2, 0), (-1, 2), (2.0, 2), (True, 2), ("2", 2)])
@@ -54,6 +54,18 @@ def test_state_array_that_is_not_finite_or_soon_is_not_refused() -> None:
     for value in (np.nan, np.inf, -np.inf, 2 * MAX_STATE):
         with pytest.raises(StateError, match="state's w: expected finite numbers"):
             state_array({"w": np.array([[1.0, value]])}, "w", (1, 2))
+
+
+def test_state_integers_say_what_is_wrong() -> None:
+    """Type, number and range of saved codes are checked; what comes back is a copy."""
+    codes = np.array([0, 2], dtype=np.int32)
+    found = state_integers({"c": codes}, "c", np.int32, None, 3)
+    found[0] = 1
+    assert codes.tolist() == [0, 2]
+    bad = (codes.astype(np.int64), codes[:, np.newaxis], codes[:1], codes - 1, codes + 1, [0, 2], 2)
+    for value in bad:
+        with pytest.raises(StateError, match=r"state's c: expected 2 of int32 in \[0, 3\), got"):
+            state_integers({"c": value}, "c", np.int32, 2, 3)  # type: ignore[dict-item] # on purpose
 
 
 def test_state_number_says_what_is_wrong() -> None:
