@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from service.errors import Unavailable
+from service.errors import Conflict, Unavailable
 from service.events import Kind, Rates, RatesByLabel
 from service.host import Host
 from service.model_wire import RelearnIn
@@ -22,7 +22,7 @@ from service.relearn import spec_of as spec_of_new
 from service.replica import Replica
 from service.settings import Settings
 from tests.service.apps import Json, app_client, create, spec_of
-from tests.service.stores import make, opened, replica_of
+from tests.service.stores import make, opened, raw_client, replica_of
 from tests.service.stores import play as play_on
 
 LEARNER: Json = {"kind": "rcnbf", "gamma": 0.5, "rho_0": 0.2, "rho_1": 0.3}
@@ -331,6 +331,24 @@ async def test_what_comes_meanwhile_is_not_learned(valkey_url: str) -> None:
         found = await relearn(host, source, key, spec_of_new(source, asked), asked.without)
         assert (found.learned, found.seq) == (5, 5)
         assert (await host.replica(key)).fold.contest.rates is None
+
+
+async def test_a_log_with_a_gap_is_not_learned(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trimmed faster than it is read, it would leave out rounds that nobody asked to leave out."""
+    monkeypatch.setattr("service.store.READ_ENTRIES", 4)
+    async with opened(valkey_url) as store:
+        address = await make(store, learner=LEARNER)
+        replica = await replica_of(store, address)
+        await play_on(replica, 9)
+        source = await source_of(store, replica)
+        await raw_client(store).xdel(address.part("log"), "5-0", "6-0")
+        host, asked = Host(store, Settings()), RelearnIn(name="gap")
+        key = f"{address.key}-gap"
+        with pytest.raises(Conflict, match="trimmed"):
+            await relearn(host, source, key, spec_of_new(source, asked), [])
+        assert key not in await store.list_keys()
 
 
 async def test_another_worker_has_it_at_once(client: httpx.AsyncClient, valkey_url: str) -> None:
