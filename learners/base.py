@@ -324,7 +324,7 @@ class Learner(ABC):
 
 def check_count(name: str, value: object, least: int = 1, most: int | None = None) -> int:
     """Return `value` if it is a plain integer in [least, most], else raise ParameterError."""
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least:
+    if is_integer(value) and value >= least:
         if most is None or value <= most:
             return int(value)
         raise ParameterError(expected(name, f"an integer of at most {most:,}", value))

@@ -143,13 +143,14 @@ class RiverClassifier(base.Classifier):
     def _instance(self, x: Mapping[Hashable, Any]) -> FloatArray:
         values = np.empty(len(self.features))
         for place, name in enumerate(self.features):
-            value: Any = x.get(name)
+            value = x.get(name)
             # River's own encoders give booleans for what is there or not: those are numbers here.
-            if not isinstance(value, bool) and not is_number(value):
+            number = int(value) if isinstance(value, bool) else value
+            if not is_number(number):
                 raise InputError(expected(f"feature {name!r}", "a number", value))
             # Here, by its name, and before a new label is added. NaN compares as false.
-            if not abs(value) <= MAX_FEATURE:
+            if not -MAX_FEATURE <= number <= MAX_FEATURE:
                 what = f"a finite number of size at most {MAX_FEATURE:g}"
                 raise InputError(expected(f"feature {name!r}", what, value))
-            values[place] = value
+            values[place] = number
         return values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,12 +71,12 @@ def _array_complaint(name: str, shape: str, got: object) -> str:
     return f"{name}: expected a float64 array of {shape}, got {seen}"
 
 
-def is_integer(value: object) -> bool:
+def is_integer(value: object) -> TypeGuard[int | np.integer]:
     """Whether `value` is an integer and no bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float | np.integer | np.floating]:
     """Whether `value` is a real number and no bool (NaN and the infinities included)."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
@@ -91,12 +91,8 @@ def check_number(name: str, value: object, least: float, most: float) -> float:
         ...
     learners.errors.ParameterError: gamma: expected a number in [0, 1], got 2
     """
-    if (
-        isinstance(value, int | float | np.integer | np.floating)
-        and not isinstance(value, bool)
-        # An integer of a thousand digits is below infinity, and no float.
-        and least <= value <= min(most, _LARGEST)
-    ):
+    # An integer of a thousand digits is below infinity, and no float.
+    if is_number(value) and least <= value <= min(most, _LARGEST):
         return float(value)
     raise ParameterError(expected(name, f"a number in [{least:g}, {most:g}]", value))
 
