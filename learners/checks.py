@@ -171,6 +171,11 @@ def check_unsupported_is_said(make: LearnerFactory) -> None:
             continue
         raise AssertionError("expected an UnsupportedError for what the learner does not take")
     require(state_digest(learner.state()) == before, "what is not taken changed the state")
+
+
+def check_rates_are_used(make: LearnerFactory) -> None:
+    """Check that bad noise rates are refused by name, and exact ones used as they are."""
+    learner = make(D, K)
     if learner.takes_rates:
         assert_refused("rho_0", learner.set_rates, -0.1, 0.2)
         assert_refused("rho_1", learner.set_rates, 0.1, float("nan"))
@@ -188,6 +193,11 @@ def check_unsupported_is_said(make: LearnerFactory) -> None:
     if learner.learns_rates:
         errors = [each.tolist() for each in learner.label_rate_errors]
         require(errors == [[0.0] * K] * 2, "rates that are known exactly have errors")
+
+
+def check_bad_label_features_refused(make: LearnerFactory) -> None:
+    """Check that features of labels in another shape, type or size are refused by name."""
+    learner = make(D, K)
     if learner.n_label_features:
         good = np.ones(learner.n_label_features)
         for bad in (good[1:], good * np.nan, good * np.inf, good.astype(np.float32), [1.0]):
@@ -363,6 +373,8 @@ CHECKS: tuple[Check, ...] = (
     check_bad_instances_refused,
     check_bad_outcomes_refused,
     check_unsupported_is_said,
+    check_rates_are_used,
+    check_bad_label_features_refused,
     check_state_round_trip,
     check_bad_states_refused,
     check_infinite_states_refused,

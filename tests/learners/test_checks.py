@@ -86,6 +86,18 @@ class _TakesAnything(Banditron):
         pass
 
 
+class _KeepsSilent(Banditron):
+    def set_rates(self, rho_0: float, rho_1: float) -> None:
+        pass
+
+
+class _DescribesAnything(Banditron):
+    n_label_features = 2
+
+    def describe_label(self, label: int, features: FloatArray) -> None:
+        pass
+
+
 class _ClaimsRates(Banditron):
     takes_rates = True
 
@@ -149,7 +161,9 @@ class _Overflows(Banditron):
         (checks.check_seed_decides, _HandsOutItsLabels),
         (checks.check_bad_instances_refused, _TakesAnything),
         (checks.check_bad_outcomes_refused, _TakesAnything),
-        (checks.check_unsupported_is_said, _ClaimsRates),
+        (checks.check_unsupported_is_said, _KeepsSilent),
+        (checks.check_rates_are_used, _ClaimsRates),
+        (checks.check_bad_label_features_refused, _DescribesAnything),
         (checks.check_state_round_trip, _ForgetsItsGamma),
         (checks.check_bad_states_refused, _LoadsWhatever),
         (checks.check_infinite_states_refused, _LoadsInfinity),
