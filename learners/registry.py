@@ -27,15 +27,12 @@ from learners.neighbors.nhbnn import NHBNN
 from learners.neighbors.rknn import PlugIn, RkNN
 from learners.neighbors.weighted import AKNN, NWKNN
 
-_BANDITS: tuple[type[Learner], ...] = (
+_ALL: tuple[type[Learner], ...] = (
     Perceptron, Banditron, RCNBF, RCINE, BPA, SOBA, Confidit, Forward, ForwardSoftmax,
-)  # fmt: skip
-_NEIGHBORS: tuple[type[Learner], ...] = (
     KNN, RkNN, PlugIn, AutoRkNN, HwKNN, HFNN, HIKNN, NHBNN, ANHBNN, AKNN, NWKNN, NeighborBandit,
 )  # fmt: skip
-_ALL = _BANDITS + _NEIGHBORS
 
-#: Learner classes by kind. To add one, add its class to its family above.
+#: Learner classes by kind. To add one, add its class above.
 LEARNERS: Mapping[str, type[Learner]] = MappingProxyType({each.kind: each for each in _ALL})
 
 
