@@ -11,9 +11,9 @@ bpa
     `BPA`: passive-aggressive; hard, I and II.
 soba, confidit
     `SOBA` and `Confidit`: second order, diagonal or full.
-forward_softmax, rate_filter
+forward_softmax, rate_filter, shortfall
     `ForwardSoftmax`, the default: one label is right, and each label's noise rates are found with
-    the weights, by a filter beside theirs.
+    the weights, by a filter beside theirs; where clicks stay away, it begins anew.
 forward, block_regression, label_rates, label_features
     `Forward`: regression of the raw click, a block-diagonal Kalman filter a label, read through
     each label's noise rates; and what similar labels share.

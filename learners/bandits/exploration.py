@@ -1,4 +1,4 @@
-"""Ways from scores to a distribution that are no learner of their own."""
+"""Inverse gap weighting: from what labels are thought to be worth to how often each is tried."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def inverse_gap_weighting(
 ) -> FloatArray:
     """Return SquareCB's distribution: the larger the gap to the best, the rarer the label.
 
-    For learners that estimate each label's reward, such as `Forward`. It
-    explores near rivals more than hopeless labels, where the uniform mixture of the linear
-    learners does not look at the scores. Equation, [1]_::
+    For learners that estimate each label's reward, such as `Forward`. It explores near rivals more
+    than hopeless labels, where the uniform mixture of the linear learners does not look at the
+    scores. Equation, [1]_::
 
         p_i = 1 / (K + gain (max(rewards) - rewards_i))    for each but the best, which takes
                                                            the rest

@@ -76,8 +76,9 @@ class Forward(RelevanceLearner):
         clicks of all times count the same. With 1e-5, the last thousands count.
     block_size
         Inputs whose covariance is kept together, up to 1024, with
-        (K + n_label_features) (d + 1 + n_waves) block_size <= 4,000,000. 0, the default, takes 32,
-        or the most that leaves room for as many labels again.
+        (K + n_label_features) (d + 1 + n_waves) block_size <= 4,000,000, d + 1 + n_waves rounded
+        up to whole blocks. 0, the default, takes 32, or the most that leaves room for as many
+        labels again.
     n_waves
         Number of random features, 0 to 65,536; 255 by default. 0 is a linear learner.
     n_label_features

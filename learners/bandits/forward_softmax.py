@@ -107,7 +107,8 @@ class ForwardSoftmax(RelevanceLearner):
         with 1e-3, the last thousands count most, and s stays 1.
     block_size
         Inputs whose covariance is kept together, up to 1024, with (d + 1 + n_waves) block_size and
-        K (d + 1 + n_waves) at most 4,000,000. 0, the default, takes 32, or the most that fits.
+        K (d + 1 + n_waves) at most 4,000,000, d + 1 + n_waves rounded up to whole blocks. 0, the
+        default, takes 32, or the most that fits.
     n_waves
         Number of random features, 0 to 65,536; 255 by default. 0 is a linear learner.
     seed

@@ -49,8 +49,8 @@ class RCINE(RCNBF):
     rho_0, rho_1
         Rates to start with, each in [0, 1) with a sum below 1; 0 by default.
     beta_min
-        Least 1 - rho_0 - rho_1 of estimated rates, in [0.001, 1]; 0.05 by default. One round
-        moves a weight by at most (1 / (beta_min max(P, 1e-9)) + 1) |x_i|.
+        Least 1 - rho_0 - rho_1 of estimated rates, in [0.001, 1]; 0.05 by default. With such, one
+        round moves a weight by at most (1 / (beta_min max(P, 1e-9)) + 1) |x_i|.
     block_size
         Rounds N_s that an estimate is made from; 50,000 by default, the authors' value. Only
         used with an estimator; the block takes 8 d N_s bytes.

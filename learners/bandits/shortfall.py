@@ -13,8 +13,8 @@ from learners.errors import StateError, expected
 
 #: Clicks a round that may stay away, on average, for ever. Learners that are still learning expect
 #: some too many: on five data sets with six kinds of noise (three streams of 20,000 rounds each)
-#: the sum below stayed under 24; with .05 it came to 58. (On Fashion-MNIST at .4/.4,
-#: with .07, to 37.)
+#: the sum below stayed under 24; with .05 it came to 58. (On Fashion-MNIST at .4/.4, with .07,
+#: to 37.)
 ALLOWANCE = 0.07
 #: Clicks lacking beyond that, at which the alarm is due. A sum of bits that nothing is wrong with
 #: gets there once in some exp(2 ALLOWANCE ALARM / .25) / (2 ALLOWANCE**2 / .25), or 10^11, rounds.

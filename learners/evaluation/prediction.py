@@ -23,13 +23,12 @@ MIN_DEVIATION = 1e-9
 
 
 def predict_rewards(rounds: Rounds, rates: AssumedRates) -> FloatArray:
-    """Return q(x, r), how probably each label is right in each round, for `doubly_robust`.
+    """Return q(x, r), how probably each label is right in each round, for DR.
 
     The log is cut into `PARTS` parts. In the first, every label is as probable; in each further
     one a ridge regression of the corrected bits of all earlier parts predicts, one for each label,
-    whose level begins as that of every label alike.
-    So a prediction knows nothing that came after the round it is for, and DR stays unbiased also
-    where the policy that logged was learning.
+    whose level begins as that of every label alike. So a prediction knows nothing that came after
+    the round it is for, and DR stays unbiased also where the policy that logged was learning.
 
     Parameters
     ----------

@@ -18,8 +18,8 @@ are in doubt, is in it once, with the sign that it has there.
 The interval is the normal one with two additions. The variance has one unseen round more, of
 the label and weight of one that there was, and with the bit that surprises most: where a policy
 has been followed in a few rounds, all with the same bit, they would otherwise seem to leave no
-doubt. And rates that
-are estimates add the variance that their standard errors lead to (delta method).
+doubt. And rates that are estimates add the variance that their standard errors lead to (delta
+method).
 
 References
 ----------

@@ -4,8 +4,7 @@ Learners from labels, all with `neighbors(x)` (who votes) and `suspects()` (who 
 mislabelled); those that keep a graph (all but `KNN`, `AKNN`, `NWKNN`, and `RkNN` with given
 rates) also with `hubness()`, `alarm()` and `hub_watch`
     `KNN`; `RkNN`, `PlugIn`, `AutoRkNN` (asymmetric noise); `HwKNN`, `HFNN`, `HIKNN`, `NHBNN`,
-    `ANHBNN` (many dimensions, heavy noise); `AKNN`, `NWKNN`
-    (baselines).
+    `ANHBNN` (many dimensions, heavy noise); `AKNN`, `NWKNN` (baselines).
 A bandit learner
     `NeighborBandit`.
 Filters
