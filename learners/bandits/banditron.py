@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from learners.bandits.linear import MIN_PROPENSITY, LinearLearner
-from learners.base import FloatArray, Outcome
+from learners.bandits.linear import MIN_PROPENSITY, LabelledLinearLearner
+from learners.base import Outcome
 
 #: Share of exploring rounds where none is given: what RCNBF's authors used on USPS.
 DEFAULT_GAMMA = 0.03
 
 
-class Banditron(LinearLearner):
+class Banditron(LabelledLinearLearner):
     """Learns from clicks as if each were true; the classic that noise breaks.
 
     Use it where feedback is clean, and as the baseline. Under flipped feedback use `RCNBF`: this
@@ -59,7 +59,6 @@ class Banditron(LinearLearner):
     """
 
     kind: ClassVar[str] = "banditron"
-    takes_labels: ClassVar[bool] = True
 
     #: h(0) and h(1): what a bit counts for. Learners that know of noise put others here.
     _corrected: tuple[float, float] = (0.0, 1.0)
@@ -84,20 +83,3 @@ class Banditron(LinearLearner):
         if weight != 0.0:
             self._add_to_row(label, weight, x)
         self._add_to_row(greedy, -1.0, x)
-
-    def learn(self, x: FloatArray, label: int) -> None:
-        """Learn from one instance with its label: the perceptron's update.
-
-        Parameters
-        ----------
-        x
-            The instance, float64 of shape (d,), each |x_i| at most 1e6.
-        label
-            Its label's code; a retired one learns too.
-
-        Raises
-        ------
-        InputError
-            If `x` or `label` is not such a value.
-        """
-        self._learn_label(x, label)

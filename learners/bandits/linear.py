@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -139,21 +139,6 @@ class LinearLearner(Learner):
         np.multiply(x, coefficient, out=self._move)
         np.add(row, self._move, out=row)
 
-    def _learn_label(self, x: FloatArray, label: int) -> None:
-        """Make the perceptron's step: `label` up, the greedy label down, if they differ."""
-        check_instance(x, self.n_features)
-        self._check_label(label)
-        scores = self._scores(x)
-        if self._active_codes is None:
-            greedy = int(scores.argmax())
-        else:
-            # A retired label takes part where it is the answer: its row still learns.
-            rivals = np.union1d(self._active_codes, [label])
-            greedy = int(rivals[scores[rivals].argmax()])
-        if greedy != label:
-            self._add_to_row(label, 1.0, x)
-            self._add_to_row(greedy, -1.0, x)
-
     # -- labels ---------------------------------------------------------------------------
     def add_label(self) -> int:
         """Add a label with weights 0 and return its code; it gets its share at once."""
@@ -184,6 +169,40 @@ class LinearLearner(Learner):
         share = self.gamma / n_labels
         self._uniform_part = np.full(n_labels, share)
         self._greedy_part = _greedy_part(share, n_labels)
+
+
+class LabelledLinearLearner(LinearLearner):
+    """A linear learner that takes full labels, by the perceptron's update."""
+
+    takes_labels: ClassVar[bool] = True
+
+    def learn(self, x: FloatArray, label: int) -> None:
+        """Learn from one instance with its (possibly noisy) label: the perceptron's update.
+
+        Parameters
+        ----------
+        x
+            The instance, float64 of shape (d,), each |x_i| at most 1e6.
+        label
+            Its label's code; a retired one learns too.
+
+        Raises
+        ------
+        InputError
+            If `x` or `label` is not such a value.
+        """
+        check_instance(x, self.n_features)
+        self._check_label(label)
+        scores = self._scores(x)
+        if self._active_codes is None:
+            greedy = int(scores.argmax())
+        else:
+            # A retired label takes part where it is the answer: its row still learns.
+            rivals = np.union1d(self._active_codes, [label])
+            greedy = int(rivals[scores[rivals].argmax()])
+        if greedy != label:
+            self._add_to_row(label, 1.0, x)
+            self._add_to_row(greedy, -1.0, x)
 
 
 def product_space(n_rows: int, n_features: int) -> FloatArray:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from learners.bandits.linear import LinearLearner
-from learners.base import FloatArray
+from learners.bandits.linear import LabelledLinearLearner
 
 
-class Perceptron(LinearLearner):
+class Perceptron(LabelledLinearLearner):
     """Learns from whole labels: the right row is pushed up, the mistaken one down.
 
     Use it where the true label is told (an editor's queue, a labelled archive), and as the yard
@@ -48,24 +47,6 @@ class Perceptron(LinearLearner):
 
     kind: ClassVar[str] = "perceptron"
     takes_feedback: ClassVar[bool] = False
-    takes_labels: ClassVar[bool] = True
 
     def __init__(self, n_features: int, n_labels: int) -> None:
         super().__init__(n_features, n_labels, gamma=0.0)
-
-    def learn(self, x: FloatArray, label: int) -> None:
-        """Learn from one instance with its (possibly noisy) label.
-
-        Parameters
-        ----------
-        x
-            The instance, float64 of shape (d,), each |x_i| at most 1e6.
-        label
-            Its label's code; a retired one learns too.
-
-        Raises
-        ------
-        InputError
-            If `x` or `label` is not such a value.
-        """
-        self._learn_label(x, label)
