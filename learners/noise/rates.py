@@ -52,9 +52,7 @@ class NoiseRates:
     rho_1: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, value in (("rho_0", self.rho_0), ("rho_1", self.rho_1)):
-            if not is_number(value) or not 0 <= value < 1:
-                raise InputError(expected(name, "a number in [0, 1)", value))
+        _check_each(self.rho_0, self.rho_1)
         object.__setattr__(self, "rho_0", float(self.rho_0))
         object.__setattr__(self, "rho_1", float(self.rho_1))
         if self.beta < MIN_BETA:
@@ -129,9 +127,7 @@ class NoiseRates:
         >>> round(rates.rho_0, 12), round(rates.rho_1, 12)
         (0.4, 0.4)
         """
-        for name, value in (("rho_0", rho_0), ("rho_1", rho_1)):
-            if not is_number(value) or not 0 <= value < 1:
-                raise InputError(expected(name, "a number in [0, 1)", value))
+        _check_each(rho_0, rho_1)
         # Not MIN_BETA itself: by rounding the result would then be refused.
         if not is_number(beta_min) or not 2 * MIN_BETA <= beta_min <= 1:
             what = f"a number in [{2 * MIN_BETA:g}, 1]"
@@ -141,6 +137,12 @@ class NoiseRates:
             shrink = (1 - beta_min) / total
             rho_0, rho_1 = rho_0 * shrink, rho_1 * shrink
         return cls(rho_0, rho_1)
+
+
+def _check_each(rho_0: float, rho_1: float) -> None:
+    for name, value in (("rho_0", rho_0), ("rho_1", rho_1)):
+        if not is_number(value) or not 0 <= value < 1:
+            raise InputError(expected(name, "a number in [0, 1)", value))
 
 
 #: Estimates the rates from a block of rounds: instances (n, d), the labels shown (n,) and the
