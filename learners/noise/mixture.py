@@ -239,21 +239,16 @@ def level_errors(
         for k in range(2):
             told[k, at_i] = told[at_i, k] = np.bincount(group, scale[k] * own[i], n_rates)
             told[at_i, 2 + k * n_rates + labels] = np.bincount(group, own[i] * own[k], n_rates)
-    weight = (prior.count_0 + 1.0) * levels.rho_0 * (1.0 - levels.rho_0)
-    told[2 + labels, 2 + labels] += weight
-    weight = (prior.count_1 + 1.0) * levels.rho_1 * (1.0 - levels.rho_1)
-    told[2 + n_rates + labels, 2 + n_rates + labels] += weight
-    variance = np.diag(np.linalg.pinv(told, hermitian=True)).clip(0.0)[2:]
-    wide = np.sqrt(variance)
+    rates = np.concatenate([levels.rho_0, levels.rho_1])
+    places = 2 + np.arange(2 * n_rates)
+    counts = np.repeat([prior.count_0, prior.count_1], n_rates)
+    told[places, places] += (counts + 1.0) * rates * (1.0 - rates)
+    wide = np.sqrt(np.diag(np.linalg.pinv(told, hermitian=True)).clip(0.0)[places])
     right = right_probability(levels, rounds)
-    counts_0 = np.bincount(group, 1.0 - right, n_rates)
-    counts_1 = np.bincount(group, right, n_rates)
-    error_0 = wide[:n_rates] * levels.rho_0 * (1.0 - levels.rho_0)
-    error_1 = wide[n_rates:] * levels.rho_1 * (1.0 - levels.rho_1)
-    return (
-        np.minimum(np.maximum(error_0, 1.0 / (1.0 + counts_0)), _NOTHING_KNOWN),
-        np.minimum(np.maximum(error_1, 1.0 / (1.0 + counts_1)), _NOTHING_KNOWN),
-    )
+    bearing = [np.bincount(group, each, n_rates) for each in (1.0 - right, right)]
+    least = 1.0 / (1.0 + np.concatenate(bearing))
+    errors = np.minimum(np.maximum(wide * rates * (1.0 - rates), least), _NOTHING_KNOWN)
+    return errors[:n_rates], errors[n_rates:]
 
 
 class _Slopes(NamedTuple):
