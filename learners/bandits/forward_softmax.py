@@ -35,6 +35,7 @@ from learners.base import (
     StateValue,
     state_array,
 )
+from learners.errors import StateError, expected
 from learners.noise.rates import NoiseRates
 
 #: Prior variances of a weight, and of the constant's: how much a label is likelier than others
@@ -44,6 +45,9 @@ PRIOR_VARIANCE, CONSTANT_VARIANCE = 10.0, 0.03
 #: 0, .1, .2 and .4 it makes the fewest mistakes: 2 to 4 % fewer than 0, 7 to 10 % fewer than .4
 #: (two data sets; all labels changed places, or three of ten).
 KEPT = 0.1
+#: Beyond any weight that rounds lead to, of which each moves one by less than 16; the rates' filter
+#: squares what comes of weights again and again.
+_MAX_WEIGHT = 1e20
 #: What to do where weights or covariance would become too large.
 _FEWER = "fewer n_waves take fewer"
 
@@ -331,6 +335,9 @@ class ForwardSoftmax(RelevanceLearner):
         self._rates.restore(state)
         self._shortfall.restore(state, self.n_labels)
         weights = state_array(state, "weights", self._weights.shape)
+        if (np.abs(weights) > _MAX_WEIGHT).any():
+            what = f"numbers of size at most {_MAX_WEIGHT:g}"
+            raise StateError(expected("state's weights", what, float(np.abs(weights).max())))
         n_blocks, block = self._first.shape
         covariance = state_array(state, "covariances", (n_blocks, block, block))
         counts = state_array(state, "counts", self._counts.shape)

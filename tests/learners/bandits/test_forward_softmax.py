@@ -367,3 +367,17 @@ def test_states_out_of_range_are_refused(name: str) -> None:
     array = np.asarray(state[name])
     with pytest.raises(StateError, match=name):
         ForwardSoftmax.from_state({**state, name: np.full(array.shape, -1.0)})
+
+
+@pytest.mark.parametrize("size", [9e19, 2e20])
+def test_weights_that_no_rounds_lead_to_are_refused(size: float) -> None:
+    """What is taken stays finite; of weights of 1e99 the rates would become NaN."""
+    state = ForwardSoftmax(2, 3, n_waves=0).state()
+    weights = np.zeros(np.asarray(state["weights"]).shape)
+    weights[1, :2] = size
+    if size > 1e20:
+        with pytest.raises(StateError, match="state's weights: expected numbers of size at most"):
+            ForwardSoftmax.from_state({**state, "weights": weights})
+        return
+    learner = taught(ForwardSoftmax.from_state({**state, "weights": weights}), 0, 300)
+    ForwardSoftmax.from_state(learner.state())
