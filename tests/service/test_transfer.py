@@ -111,6 +111,16 @@ async def test_an_import_is_the_model_bit_for_bit(client: httpx.AsyncClient) -> 
             assert mine[name] == its[name]
 
 
+async def test_an_import_is_a_model_like_others(client: httpx.AsyncClient, valkey_url: str) -> None:
+    """The bound on models holds for it, too, before anything is read of it."""
+    path = await create(client)
+    lines = await exported(client, path)
+    async with app_client(valkey_url, max_models=1) as small:
+        answer = await imported(small, lines)
+        assert answer.status_code == 409
+        assert "max_models" in answer.json()["error"]["message"]
+
+
 async def test_the_labels_rates_are_exported_and_imported(client: httpx.AsyncClient) -> None:
     """Protects what an estimate found of each label from being lost with the move."""
     path = await model_with_history(client)
