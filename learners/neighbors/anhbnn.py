@@ -65,9 +65,12 @@ class ANHBNN(HubnessLearner):
 
     Examples
     --------
-    >>> learner = ANHBNN(n_features=1, n_labels=2, k=1)
-    >>> learner.learn_many(np.array([[0.0], [1.0], [9.0]]), np.array([1, 1, 0]))
-    >>> learner.distribution(np.array([0.4])).greedy
+    The label of the one in the middle, which is the nearest of all others, is wrong:
+
+    >>> learner = ANHBNN(n_features=2, n_labels=2, k=1)
+    >>> cross = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> learner.learn_many(cross, np.array([0, 1, 1, 1, 1]))
+    >>> learner.distribution(np.array([0.1, 0.2])).greedy
     1
     """
 

@@ -69,10 +69,13 @@ class HFNN(HubnessLearner):
 
     Examples
     --------
-    >>> learner = HFNN(n_features=1, n_labels=2, k=1)
-    >>> learner.learn_many(np.array([[0.0], [1.0], [9.0]]), np.array([1, 1, 0]))
-    >>> learner.scores(np.array([0.4])).round(3).tolist()
-    [0.001, 0.999]
+    The label of the one in the middle, which is the nearest of all others, is wrong:
+
+    >>> learner = HFNN(n_features=2, n_labels=2, k=1)
+    >>> cross = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> learner.learn_many(cross, np.array([0, 1, 1, 1, 1]))
+    >>> learner.scores(np.array([0.1, 0.2])).round(4).tolist()
+    [0.0002, 0.9998]
     """
 
     kind: ClassVar[str] = "h_fnn"

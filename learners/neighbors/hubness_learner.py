@@ -96,10 +96,13 @@ class HwKNN(HubnessLearner):
 
     Examples
     --------
-    >>> learner = HwKNN(n_features=1, n_labels=2, k=1)
-    >>> learner.learn_many(np.array([[0.0], [1.0], [9.0]]), np.array([1, 1, 0]))
-    >>> learner.distribution(np.array([0.4])).greedy
-    1
+    The label of the one in the middle, which is the nearest of all others, is wrong:
+
+    >>> learner = HwKNN(n_features=2, n_labels=2, k=3)
+    >>> cross = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> learner.learn_many(cross, np.array([0, 1, 1, 1, 1]))
+    >>> learner.scores(np.array([0.1, 0.2])).round(2).tolist()  # of KNN: 1, 2
+    [0.15, 2.69]
     """
 
     kind: ClassVar[str] = "hw_knn"
