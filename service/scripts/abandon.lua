@@ -1,6 +1,7 @@
-#!lua
--- Remove what a failed import has left.
--- KEYS: meta, pending, due, log, snap, snap1   ARGV: token
+#!lua flags=allow-oom
+-- Remove what a failed import has left. It frees memory, and an import fails most often above
+-- maxmemory.
+-- KEYS: every part of the model, meta first   ARGV: token
 if redis.call('HGET', KEYS[1], 'importing') ~= ARGV[1] then return {'gone'} end
 redis.call('DEL', unpack(KEYS))
 return {'ok'}

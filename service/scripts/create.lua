@@ -1,6 +1,6 @@
 #!lua
 -- Create a model, or begin to import one, unless it is there; what a broken import left goes.
--- KEYS: meta, pending, due, log, snap, snap1   ARGV: field, value, ...
+-- KEYS: every part of the model, meta first   ARGV: field, value, ...
 local meta = KEYS[1]
 local there = redis.call('HMGET', meta, 'uid', 'spec')
 if there[1] then return {'there', there[2]} end

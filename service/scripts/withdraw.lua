@@ -1,5 +1,6 @@
-#!lua
--- Take back decisions that nobody was told of, where their windows have not closed.
+#!lua flags=allow-oom
+-- Take back decisions that nobody was told of, where their windows have not closed. It frees
+-- memory, and is asked for most often where a batch was refused above maxmemory.
 -- KEYS: meta, pending, due   ARGV: uid, nonce, ...
 if redis.call('HGET', KEYS[1], 'uid') ~= ARGV[1] then return {'gone'} end
 local count = 0

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from service.address import Address
-from service.errors import NotFound
+from service.errors import NotFound, Unavailable
 from service.snapshots import (
     Snapshot,
     finish_import,
     load_snapshots,
     store_snapshot,
 )
-from service.store import READ_ENTRIES, ModelGone
+from service.store import READ_ENTRIES, ModelGone, Store
 from tests.service.stores import (
     admit,
     counters,
@@ -29,6 +31,16 @@ from tests.service.stores import (
     record,
     whole_log,
 )
+
+
+@asynccontextmanager
+async def full(store: Store) -> AsyncIterator[None]:
+    """Let the store be above maxmemory for a while."""
+    await raw_client(store).config_set("maxmemory", 1)
+    try:
+        yield
+    finally:
+        await raw_client(store).config_set("maxmemory", 0)
 
 
 # -- reading ----------------------------------------------------------------------------------
@@ -137,3 +149,30 @@ async def test_an_abandoned_import_leaves_nothing(store_url: str) -> None:
         await store.abandon_import(key, "t")
         assert key not in await store.list_keys()
         assert await raw_client(store).keys(f"mc:{{{key}}}:*") == []
+
+
+async def test_an_import_that_fills_the_store_is_abandoned(store_url: str) -> None:
+    """Above maxmemory, where imports fail most often, what one has stored goes all the same."""
+    async with opened(store_url) as store:
+        source = await make(store)
+        await learn(store, source, 1, 2)
+        key, spec = f"{source.key}z", (await store.meta(source.key)).spec
+        assert await store.create(key, spec, {"importing": "t", "seq": "0"}) is None
+        entries = await whole_log(store, source)
+        await store.import_entries(key, "t", entries[:1])
+        async with full(store):
+            with pytest.raises(Unavailable, match="maxmemory"):
+                await store.import_entries(key, "t", entries[1:])
+            await store.abandon_import(key, "t")
+        assert key not in await store.list_keys()
+        assert await raw_client(store).keys(f"mc:{{{key}}}:*") == []
+
+
+async def test_decisions_are_taken_back_above_maxmemory(store_url: str) -> None:
+    """A batch that the store has no room for leaves none that would count as shown for nothing."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        await decide(store, address, 1, 2)
+        async with full(store):
+            await store.withdraw(address, [nonce(1), nonce(2)])
+        assert await counters(store, address) == {}
