@@ -317,8 +317,12 @@ class ForwardSoftmax(RelevanceLearner):
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:
         """Return options, rates and what was learned, as named arrays and scalars; copies."""
+        first = self._rates.first
         return {
             **self._options(),
+            # Those that it begins anew with: the ones in use are among the rates.
+            "rho_0": first.rho_0,
+            "rho_1": first.rho_1,
             **self._inputs.state(),
             **self._rates.state(),
             **self._shortfall.state(self.n_labels),

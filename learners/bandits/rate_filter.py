@@ -194,13 +194,14 @@ class RateFilter:
     """
 
     def __init__(self, n_labels: int, common: NoiseRates, *, sharpens: bool = True) -> None:
-        self._first, self._sharpens = common, sharpens
+        #: The common rates each time that it begins. No part of `state`.
+        self.first, self._sharpens = common, sharpens
         self._own = [_STRANGER] * n_labels
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Forget what clicks have told, and all that was set."""
-        first = self._first
+        first = self.first
         self._common = Common(first.rho_0, first.rho_1, sharpens=self._sharpens)
         self._own = [_STRANGER] * len(self._own)
 

@@ -369,6 +369,22 @@ def test_states_out_of_range_are_refused(name: str) -> None:
         ForwardSoftmax.from_state({**state, name: np.full(array.shape, -1.0)})
 
 
+def test_loaded_it_begins_anew_as_the_saved_one_would() -> None:
+    """With the rates it was made with, not with those at the time it was saved.
+
+    Protects workers that fold one log: one that has loaded a snapshot would drift away from one
+    that has not, at the first round in which too few clicks have come.
+    """
+    saved = taught(ForwardSoftmax(2, 3, n_waves=0, rho_0=0.1, rho_1=0.3), 0, 100)
+    assert abs(saved.rho_0 - 0.1) > 0.01
+    loaded = ForwardSoftmax.from_state(saved.state())
+    assert (loaded.rho_0, loaded.rho_1) == (saved.rho_0, saved.rho_1)
+    for each in (saved, loaded):
+        each._begin_anew()
+        assert (each.rho_0, each.rho_1) == pytest.approx((0.1, 0.3), abs=1e-12)
+    assert state_digest(loaded.state()) == state_digest(saved.state())
+
+
 @pytest.mark.parametrize("size", [9e19, 2e20])
 def test_weights_that_no_rounds_lead_to_are_refused(size: float) -> None:
     """What is taken stays finite; of weights of 1e99 the rates would become NaN."""
