@@ -233,7 +233,7 @@ class AsyncClient(Base):
         call = _wire.export_log(model)
         try:
             async with self._http.stream(call.method, call.path) as response:
-                if response.status_code >= 400:
+                if not response.is_success:
                     await response.aread()
                     read(call, response, 1)
                 async for piece in response.aiter_bytes():

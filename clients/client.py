@@ -257,7 +257,7 @@ class Client(ModelCalls):
         call = _wire.export_log(model)
         try:
             with self._http.stream(call.method, call.path) as response:
-                if response.status_code >= 400:
+                if not response.is_success:
                     response.read()
                     read(call, response, 1)
                 yield from response.iter_bytes()

@@ -93,6 +93,10 @@ def summary(noise: Noise) -> list[str]:
     if noise.restarts:
         times = "once" if noise.restarts == 1 else f"{noise.restarts:,} times"
         lines.append(f"Clicks stayed away that were expected: the learner began anew {times}.")
+    if noise.silent:
+        lines.append(
+            "No clicks come at all, not even false ones: nothing is learned until one does."
+        )
     if noise.drift_seq:
         lines.append(f"Clicks were last seen to have changed at event {noise.drift_seq:,}.")
     return lines

@@ -108,6 +108,8 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         Whether somebody set the rates in force: clicks do not move them.
     restarts
         How often the learner has begun anew, because clicks stayed away.
+    silent
+        Whether no clicks come at all, not even false ones: nothing is learned until one does.
     """
 
     rates: NoiseRates
@@ -121,6 +123,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     learned: bool = False
     known: bool = False
     restarts: int = 0
+    silent: bool = False
 
     @property
     def source(self) -> Estimate | None:

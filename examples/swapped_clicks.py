@@ -1,6 +1,6 @@
-"""Clicks get lost for an hour, the model unlearns: make it anew from its log without that hour.
+"""A release swaps click and no click for an hour: make the model anew without that hour.
 
-Start a service with `misclick serve`, then run `python -m examples.dead_counter`. The data are
+Start a service with `misclick serve`, then run `python -m examples.swapped_clicks`. The data are
 scikit-learn's 8 x 8 digits.
 """
 
@@ -19,8 +19,8 @@ from clients import Client, Dense, Feedback, Instance, ModelSpec
 LABELS = tuple(str(digit) for digit in range(10))
 #: False and missed clicks.
 RHO_0, RHO_1 = 0.1, 0.2
-#: Visits before the counter dies, while it is dead, and after.
-BEFORE, DEAD, AFTER = 10_000, 3_000, 2_000
+#: Visits before clicks are swapped, while they are, and after.
+BEFORE, SWAPPED, AFTER = 10_000, 3_000, 2_000
 #: Visits whose clicks are told together.
 AT_ONCE = 50
 
@@ -33,19 +33,20 @@ class Visitors:
         self._rng = np.random.default_rng(1)
         self._xs, self._digits = load_digits(return_X_y=True)
 
-    def come(self, model: str, visits: int, *, counted: bool = True) -> float:
+    def come(self, model: str, visits: int, *, swapped: bool = False) -> float:
         """Let some come; return the share that was shown a wrong label."""
         wrong = 0
         for _ in range(0, visits, AT_ONCE):
             who = self._rng.integers(len(self._xs), size=AT_ONCE)
             decisions = self._client.predict_batch(model, [Instance(x=self._xs[i]) for i in who])
-            clicks = []
-            for right, decision in zip(self._digits[who].tolist(), decisions, strict=True):
-                shown = decision.label == LABELS[right]
-                wrong += not shown
-                clicked = counted and self._rng.random() < (1 - RHO_1 if shown else RHO_0)
-                clicks.append(Feedback(decision.decision_id, int(clicked)))
-            self._client.feedback_batch(model, clicks)
+            right = np.array([LABELS[digit] for digit in self._digits[who]])
+            shown = right == [decision.label for decision in decisions]
+            wrong += int((~shown).sum())
+            clicks = self._rng.random(AT_ONCE) < np.where(shown, 1 - RHO_1, RHO_0)
+            told = zip(decisions, (clicks ^ swapped).tolist(), strict=True)
+            self._client.feedback_batch(
+                model, [Feedback(decision.decision_id, int(click)) for decision, click in told]
+            )
         return wrong / visits
 
 
@@ -62,10 +63,10 @@ def main() -> None:
         )
         visitors = Visitors(client)
         print(f"{visitors.come(name, BEFORE):.1%} wrong while it learns")
-        dies = _now()
-        visitors.come(name, DEAD, counted=False)
-        lives = _now()
-        found = client.relearn(name, anew, without=[(dies, lives)])
+        begin = _now()
+        visitors.come(name, SWAPPED, swapped=True)
+        end = _now()
+        found = client.relearn(name, anew, without=[(begin, end)])
         print(f"{found.learned} rounds learned anew, {found.left_out} left out")
         print(f"as it was: {visitors.come(name, AFTER):.1%} wrong")
         print(f"made anew: {visitors.come(anew, AFTER):.1%} wrong")

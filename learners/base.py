@@ -117,6 +117,11 @@ class Learner(ABC):
         return 0
 
     @property
+    def silent(self) -> bool:
+        """Whether it takes clicks to be counted by nobody, and learns nothing until one comes."""
+        return False
+
+    @property
     def n_labels(self) -> int:
         """Number of label codes ever given out, retired ones included."""
         return self._n_labels

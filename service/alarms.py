@@ -1,9 +1,9 @@
-"""Says in the log when a model's hub alarm goes on or off, and when its learner begins anew."""
+"""Says in the log when something is wrong with a model's labels or clicks, or right again."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from learners.neighbors import HubWatch, WindowLearner
 from service.replica import Replica
@@ -26,12 +26,26 @@ class Alarms:
         self._on: set[str] = set()
         #: By model, and the event since which its learner decides.
         self._restarts: dict[tuple[str, int], int] = {}
+        self._silent: set[str] = set()
 
     def tell(self, replicas: Iterable[Replica]) -> None:
         """Write a line for each model to which something of this happened since the last time."""
         models = list(replicas)
         self._tell_hub_alarms(models)
         self._tell_restarts(models)
+        self._tell_silence(models)
+
+    def _tell_silence(self, replicas: Sequence[Replica]) -> None:
+        silent = {each.key for each in replicas if each.fold.learner.silent}
+        held = {each.key for each in replicas}
+        for key in sorted(silent ^ (self._silent & held)):
+            log.warning(
+                "no clicks come at all, not even false ones: nothing is learned until one does"
+                if key in silent
+                else "clicks come again",
+                extra={"model": key},
+            )
+        self._silent = silent
 
     def _tell_restarts(self, replicas: Iterable[Replica]) -> None:
         restarts = {

@@ -147,7 +147,14 @@ class EmbeddedValkey:
             # A stop waits for a server that is being started, or it would miss it.
             with self._spawning:
                 if not self._stopping.is_set():
-                    self._spawn()
+                    self._spawn_again()
+
+    def _spawn_again(self) -> None:
+        """Start the server again; what hinders it, a full disk, say, may be over next time."""
+        try:
+            self._spawn()
+        except OSError as error:
+            log.error("the embedded Valkey was not started in order", extra={"why": str(error)})
 
     def _end_orphan(self) -> None:
         """Stop a server that a killed service left; the lock says that nobody else uses it."""

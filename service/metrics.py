@@ -101,6 +101,8 @@ class _ModelCollector(Collector):
         yield self._gauge("rejected", "Events that the learner refused.", self._rejected())
         text = "1 while hubs look mislabelled, of models that this worker holds."
         yield self._gauge("hub_alarm", text, self._hub_alarms())
+        text = "1 while no clicks come, not even false ones, of models that this worker holds."
+        yield self._gauge("silent", text, self._silent())
         rewinds = CounterMetricFamily(
             "misclick_rewinds",
             "Times this worker found that Redis had lost acknowledged events.",
@@ -150,6 +152,9 @@ class _ModelCollector(Collector):
     def _hub_alarms(self) -> list[tuple[str, int]]:
         watches = [(replica.spec.name, hub_watch_of(replica)) for replica in self._replicas]
         return [(model, int(watch.raised)) for model, watch in watches if watch is not None]
+
+    def _silent(self) -> list[tuple[str, int]]:
+        return [(each.spec.name, int(each.fold.learner.silent)) for each in self._replicas]
 
     def _pending(self) -> list[tuple[str, int]]:
         return [(model.name, model.pending) for model in self._models]

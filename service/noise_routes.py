@@ -55,8 +55,8 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
             every = spec.estimate_after(rate_kinds(fold.contest.named))
             due = (every, spec.estimate_on_drift, fold.drift_seq)
             sources = _learned(fold.contest), _known(fold.contest)
-            restarts = fold.learner.restarts
-            return wire.NoiseOut(rates, each, *due, asked, running, history, *sources, restarts)
+            clicks = fold.learner.restarts, fold.learner.silent
+            return wire.NoiseOut(rates, each, *due, asked, running, history, *sources, *clicks)
 
         return _json(await host.use(caller.key_of(model), act))
 

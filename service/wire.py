@@ -232,6 +232,10 @@ class NoiseOut(Struct):
         int,
         Meta(description="How often the learner has begun anew, because clicks stayed away."),
     ]
+    silent: Annotated[
+        bool,
+        Meta(description="Whether no clicks come at all: nothing is learned until one does."),
+    ]
 
 
 class Asked(Struct):

@@ -86,7 +86,8 @@ class ForwardSoftmax(RelevanceLearner):
 
     Clicks that stay away against all m (`Shortfall`) say that noise has changed, or what is right.
     Then, unless its rates were set, they are as at first, and if it is not taken for noise alone
-    covariances are, too, and of the scores s W a tenth is left.
+    covariances are, too, and of the scores s W a tenth is left. Where not even the false clicks
+    come nothing counts them: until one comes it learns nothing.
 
     Parameters
     ----------
@@ -202,6 +203,11 @@ class ForwardSoftmax(RelevanceLearner):
         """How often it has begun anew with rates, or with all, because clicks stayed away."""
         return self._shortfall.alarms
 
+    @property
+    def silent(self) -> bool:
+        """Whether not even false clicks come: it learns nothing until one does."""
+        return self._shortfall.silent
+
     # -- deciding -------------------------------------------------------------------------
     def _relevance(self, z: FloatArray) -> FloatArray:
         """Return p at `z`; 0 for retired labels."""
@@ -237,6 +243,10 @@ class ForwardSoftmax(RelevanceLearner):
             If a part of `outcome` is not what `Outcome` says.
         """
         self._check_outcome(outcome)
+        if self._shortfall.silent:
+            if not outcome.feedback:
+                return
+            self._shortfall.end_silence()
         label, z = outcome.label, self._inputs.take_in(outcome.x, self._rounds)
         rivals = self._active_codes
         if rivals is not None:

@@ -31,6 +31,11 @@ LEFT = 0.4
 #: Standard errors, of bits that vary as much as bits can, by which a single label has fewer left
 #: than all have: noise takes from all of them, and other labels may be right for some only.
 FAR = 4.0
+#: False clicks that were due while all clicks stayed away, at which nothing counts clicks any more:
+#: where labels are wrong, false ones go on, and none of so many come by chance once in exp(20). If
+#: .1 of the clicks are false it takes 200 rounds. With 12 it would take 120; but rates are off by
+#: some, and to wait for a click where labels have changed is dear.
+SILENT = 20.0
 #: No log has more events.
 _MOST_ALARMS = 2**53
 
@@ -53,8 +58,9 @@ class Shortfall:
         alarm where y = 1, sum > ALARM, and t >= LEAST_ROUNDS; then sum and t begin anew
 
     and nothing is added in the very first `LEAST_ROUNDS`. With a click only, because where none
-    comes at all the counter is dead, more likely than not, and who begins anew then has nothing to
-    learn from. If .1 of the rounds lack a click it takes 1,300 of them, if .4 do 120.
+    comes at all who begins anew has nothing to learn from. If .1 of the rounds lack a click it
+    takes 1,300 of them, if .4 do 120. It is `silent`, until a click comes, where not even the false
+    ones do: no change of labels or noise explains that, a dead counter does.
 
     What it is taken for: of the rounds since the sum was last 0, the clicks beyond the false ones
     that came, over those that were due, are the share that is `LEFT`, of all labels together; it is
@@ -115,6 +121,21 @@ class Shortfall:
         self._run.clear()
         self.alarms = min(self.alarms + 1, _MOST_ALARMS)
         return change
+
+    @property
+    def silent(self) -> bool:
+        """Whether clicks lack, and `SILENT` false ones among them: nothing counts clicks."""
+        if self._sum <= ALARM:
+            return False
+        came = 0.0
+        for label in sorted(self._run):
+            came += self._run[label][1]
+        return came < -SILENT
+
+    def end_silence(self) -> None:
+        """Let nothing lack any more: clicks are counted again."""
+        self._sum = 0.0
+        self._run.clear()
 
     def _taken_for(self) -> Change:
         # In the order of labels: sums of floats depend on it, and a state has no other. Not by

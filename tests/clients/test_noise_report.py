@@ -131,6 +131,10 @@ def test_rates_in_force_are_shown_by_label() -> None:
             noise(learned=True, estimate_every=0, restarts=1),
             ["finds them itself", "the learner began anew once"],
         ),
+        (
+            noise(learned=True, estimate_every=0, silent=True),
+            ["finds them itself", "No clicks come at all"],
+        ),
         (noise(known=True, estimate_every=0), ["They were set", "only when somebody asks"]),
         (noise(asked=True), ["No estimate", "An estimate is asked for"]),
         (

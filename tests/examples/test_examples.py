@@ -16,7 +16,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init
 PROMISES = {
     "async_batches": r"^\d+ clicks on 2000 decisions$",
     "challenger": r"^corrected decides now$",
-    "dead_counter": r"^made anew: \d\.\d% wrong$",
+    "swapped_clicks": r"^made anew: \d\.\d% wrong$",
     "quickstart": r"^the click is event 1 of the model's log: applied$",
     "shadow": r"^the model shows shoes now$",
     "recommender": r"^last fifth: (?P<percent>\d+)% were shown what they want$",

@@ -38,7 +38,24 @@ def test_each_restart_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Not those that a model had behind it when it was loaded, or its learner when promoted."""
     alarms, told = Alarms(), []
     for restarts, since in ((2, 0), (2, 0), (3, 0), (3, 0), (0, 0), (4, 90), (5, 90)):
-        alarms.tell([_replica("t/one", SimpleNamespace(restarts=restarts), since)])
+        alarms.tell([_replica("t/one", SimpleNamespace(restarts=restarts, silent=False), since)])
         told.append([(r.__dict__["model"], r.__dict__["restarts"]) for r in caplog.records])
         caplog.clear()
     assert told == [[], [], [("t/one", 3)], [], [], [], [("t/one", 5)]]
+
+
+def test_silence_and_its_end_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Who looks at the log at night finds since when nothing is learned, and that it is over."""
+    alarms, told = Alarms(), []
+    for silent in (False, True, True, False, False, True, None, False):
+        models = [] if silent is None else [_replica("t/one", _learner(silent), 0)]
+        alarms.tell(models)
+        told.append([record.getMessage()[:9] for record in caplog.records])
+        caplog.clear()
+    begins, ends = ["no clicks"], ["clicks co"]
+    # A model that is let go is no news, nor is what it was.
+    assert told == [[], begins, [], ends, [], begins, [], []]
+
+
+def _learner(silent: bool) -> SimpleNamespace:
+    return SimpleNamespace(restarts=0, silent=silent)

@@ -20,8 +20,8 @@ def make(http: httpx.Client) -> Model:
     return Model(http, **spec, learner={"kind": "forward_softmax", "n_waves": 0})
 
 
-def play(model: Model, rounds: int, seed: int, *, turned: int = 0) -> None:
-    """Let a model decide on points around three corners, and answer with noisy clicks."""
+def play(model: Model, rounds: int, seed: int, *, turned: int = 0, dead: bool = False) -> None:
+    """Let a model decide on points around three corners, and answer with noisy clicks, or none."""
     rng = np.random.default_rng(seed)
     for _ in range(rounds // BATCH):
         corners = rng.integers(3, size=BATCH)
@@ -31,7 +31,7 @@ def play(model: Model, rounds: int, seed: int, *, turned: int = 0) -> None:
         for corner, decision, flip in zip(corners, decisions, rng.random(BATCH), strict=True):
             label = decision["label"]
             right = label == LABELS[(corner + turned) % 3]
-            clicked = flip >= RHO_1 if right else flip < RHO_0[label]
+            clicked = not dead and (flip >= RHO_1 if right else flip < RHO_0[label])
             told.append({"decision_id": decision["decision_id"], "feedback": int(clicked)})
         model.post_lines("feedback", told)
 
@@ -60,6 +60,25 @@ def test_it_finds_the_noise_by_itself(http: httpx.Client) -> None:
     assert (noise["learned"], noise["known"]) == (False, True)
     http.delete(model.path)
     http.delete("/v1/models/by-default")
+
+
+def test_it_says_that_no_clicks_come(http: httpx.Client) -> None:
+    """A dead counter is seen in the noise and in the metrics, and no rate moves meanwhile."""
+    model = make(http)
+    play(model, ROUNDS, 0)
+    name = model.path.rpartition("/")[2]
+    noise = http.get(f"{model.path}/noise").json()
+    assert not noise["silent"]
+    assert f'misclick_silent{{model="{name}"}} 0.0' in http.get("/metrics").text
+    play(model, 2 * BATCH, 1, dead=True)
+    noise = http.get(f"{model.path}/noise").json()
+    assert noise["silent"]
+    assert f'misclick_silent{{model="{name}"}} 1.0' in http.get("/metrics").text
+    play(model, BATCH, 2, dead=True)
+    assert http.get(f"{model.path}/noise").json() == noise
+    play(model, BATCH, 3)
+    assert not http.get(f"{model.path}/noise").json()["silent"]
+    http.delete(model.path)
 
 
 def test_it_says_that_it_began_anew(http: httpx.Client) -> None:

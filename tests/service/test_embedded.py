@@ -113,6 +113,16 @@ def test_comes_back_when_it_dies(valkey: EmbeddedValkey) -> None:
         assert client.lrange("k", 0, -1) == ["0", "1", "2"]
 
 
+def test_comes_back_though_nothing_can_be_written(valkey: EmbeddedValkey, folder: Path) -> None:
+    """A full disk, on which it dies, ends nobody who starts it again once there is room."""
+    valkey._pid_file = folder / "no such folder" / "valkey.pid"
+    for _ in range(2):
+        pid = pid_of(valkey)
+        os.kill(pid, signal.SIGKILL)
+        until_it_answers(valkey)
+        assert pid_of(valkey) != pid
+
+
 def test_ends_an_orphan(folder: Path) -> None:
     """A server that a killed service left on the folder is stopped, and its data taken over."""
     first = EmbeddedValkey(folder)

@@ -195,11 +195,17 @@ def test_waves_bend() -> None:
 
 
 def played(
-    learner: ForwardSoftmax, n_rounds: int, seed: int, *, rho: float, turned: bool = False
+    learner: ForwardSoftmax,
+    n_rounds: int,
+    seed: int,
+    *,
+    rho: float,
+    turned: bool = False,
+    dead: bool = False,
 ) -> float:
     """Let a learner find out which of three corners is near, and return how often it was wrong.
 
-    Where `turned`, the next corner's label is right.
+    Where `turned`, the next corner's label is right; where `dead`, no click is counted.
     """
     rng, wrong = np.random.default_rng(seed), 0
     for _ in range(n_rounds):
@@ -209,7 +215,7 @@ def played(
         truth = (corner + turned) % 3
         decision = learner.distribution(x)
         label = draw(decision, rng.random())
-        bit = int((label == truth) != (rng.random() < rho))
+        bit = int((label == truth) != (rng.random() < rho) and not dead)
         share = float(decision.probabilities[label])
         learner.update(Outcome(x, label, decision.greedy, share, bit))
         wrong += label != truth
@@ -241,6 +247,23 @@ def test_begins_anew_where_clicks_stay_away(rho: float, turned: bool) -> None:
     assert abs(learner.rho_0 - rho) < 0.15
     assert abs(learner.rho_1 - rho) < 0.1
     assert learner.restarts == 1
+
+
+def test_learns_nothing_from_a_dead_counter() -> None:
+    """Once not even false clicks come it stays as it is, and goes on with the first that comes."""
+    learner = ForwardSoftmax(4, 3, n_waves=0)
+    played(learner, 5_000, 1, rho=0.2)
+    assert played(learner, 300, 2, rho=0.2, dead=True) < 0.12
+    assert learner.silent
+    before = learner.state()
+    assert played(learner, 3_000, 3, rho=0.2, dead=True) < 0.12
+    np.testing.assert_equal(learner.state(), before)
+    assert ForwardSoftmax.from_state(before).silent
+    learner.update(Outcome(np.ones(4), 1, 1, 0.5, 1))
+    assert not learner.silent
+    assert learner.state()["counts"].sum() == before["counts"].sum() + 1
+    assert played(learner, 1_000, 4, rho=0.2) < 0.12
+    assert learner.restarts == 0
 
 
 def test_known_rates_are_not_doubted() -> None:

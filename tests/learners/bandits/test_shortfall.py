@@ -105,6 +105,35 @@ def test_a_dead_counter_is_no_alarm() -> None:
     assert shortfall.observe(0, 1, chance=0.9, false=FALSE) is Change.LABELS
 
 
+def test_silent_where_not_even_false_clicks_come() -> None:
+    """Twenty of them, at .05 each, take 400 rounds; its state says so, too; a click ends it."""
+    shortfall = Shortfall()
+    # After so many clicks none lacks.
+    changes(shortfall, rounds_of(0.9, 1.0, 2_000, 0))
+    changes(shortfall, rounds_of(0.9, 0.0, 399, 0))
+    assert not shortfall.silent
+    changes(shortfall, rounds_of(0.9, 0.0, 2, 0))
+    assert shortfall.silent
+    again = Shortfall()
+    again.restore(shortfall.state(N_LABELS), N_LABELS)
+    assert again.silent
+    shortfall.end_silence()
+    assert not shortfall.silent
+    assert shortfall.observe(0, 1, chance=0.9, false=FALSE) is None
+    assert not shortfall.silent
+
+
+def test_not_silent_where_false_clicks_go_on() -> None:
+    """Where other labels are right, or a tenth of the clicks still comes, that is what changed."""
+    for seed in range(20):
+        shortfall = Shortfall()
+        changes(shortfall, rounds_of(0.9, 0.9, 2_000, seed))
+        for label, bit, chance in rounds_of(0.9, FALSE, 600, seed + 50):
+            assert not shortfall.silent
+            if shortfall.observe(label, bit, chance=chance, false=FALSE):
+                break
+
+
 @pytest.mark.parametrize(
     ("after", "change"), [(0.55, Change.NOISE), (0.1, Change.LABELS), (FALSE, Change.LABELS)]
 )
