@@ -146,3 +146,18 @@ def test_what_no_client_can_be_made_of_is_said(
     with pytest.raises(InputError, match=f"^{complaint}") as refused:
         kind(**({"base_url": "http://a"} | wrong))
     assert "s3cr" not in str(refused.value)
+
+
+def test_a_redirect_is_no_export() -> None:
+    """Protects whoever keeps exports from files with the words of a proxy in them."""
+    elsewhere = httpx.MockTransport(lambda _: httpx.Response(308, content=b"moved"))
+    with Client("http://test", transport=elsewhere) as client, pytest.raises(ProtocolError):
+        list(client.export_log("m"))
+
+
+async def test_a_redirect_is_no_export_to_the_other_client_either() -> None:
+    """Protects whoever keeps exports from files with the words of a proxy in them."""
+    elsewhere = httpx.MockTransport(lambda _: httpx.Response(308, content=b"moved"))
+    async with AsyncClient("http://test", transport=elsewhere) as client:
+        with pytest.raises(ProtocolError):
+            _ = [piece async for piece in client.export_log("m")]

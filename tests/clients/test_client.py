@@ -253,21 +253,6 @@ def test_export_import_and_state(client: Client, tmp_path: Path) -> None:
         list(client.export_log("nobody"))
 
 
-def test_a_redirect_is_no_export() -> None:
-    """Protects whoever keeps exports from files with the words of a proxy in them."""
-    elsewhere = httpx.MockTransport(lambda _: httpx.Response(308, content=b"moved"))
-    with Client("http://test", transport=elsewhere) as client, pytest.raises(ProtocolError):
-        list(client.export_log("m"))
-
-
-async def test_a_redirect_is_no_export_to_the_other_client_either() -> None:
-    """Protects whoever keeps exports from files with the words of a proxy in them."""
-    elsewhere = httpx.MockTransport(lambda _: httpx.Response(308, content=b"moved"))
-    async with AsyncClient("http://test", transport=elsewhere) as client:
-        with pytest.raises(ProtocolError):
-            _ = [piece async for piece in client.export_log("m")]
-
-
 def test_the_service_itself(client: Client) -> None:
     """Liveness, readiness and metrics can be asked for without knowing their shape."""
     client.live()
