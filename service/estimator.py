@@ -53,6 +53,9 @@ class Estimator:
                     self._host.let_go(replica.key)
                 except ServiceError as error:
                     self._host.tell("no estimate", error, replica.key)
+                except Exception:
+                    # Nobody foresaw it (no memory for one more process, say); this task is needed.
+                    log.exception("no estimate", extra={"model": replica.key})
             await asyncio.sleep(LOOK_S)
 
     async def _look(self, replica: Replica) -> None:

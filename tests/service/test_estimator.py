@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
+from service import estimator
 from service.address import Address
 from service.estimates import Estimates
 from service.estimator import Estimator
@@ -25,9 +26,9 @@ async def started(store: Store, url: str) -> tuple[Host, Estimator, Address]:
     host = Host(store, Settings(redis_url=url, secret=secrets.token_hex(32)))
     address = await make(store, **RCINE)
     await host.replica(address.key)
-    estimator = Estimator(host)
-    estimator.start()
-    return host, estimator, address
+    running = Estimator(host)
+    running.start()
+    return host, running, address
 
 
 async def test_it_stops_though_a_cancellation_was_swallowed(
@@ -44,24 +45,47 @@ async def test_it_stops_though_a_cancellation_was_swallowed(
 
     monkeypatch.setattr(Estimates, "claim", stubborn)
     async with opened(valkey_url) as store:
-        _, estimator, _ = await started(store, valkey_url)
+        _, running, _ = await started(store, valkey_url)
         await asyncio.sleep(0.05)
         async with asyncio.timeout(10):
-            await estimator.stop()
+            await running.stop()
     assert swallowed.is_set()
 
 
 async def test_it_takes_its_trainer_along(valkey_url: str) -> None:
     """Protects the machine from trainings of a service that has ended."""
     async with opened(valkey_url) as store:
-        _, estimator, address = await started(store, valkey_url)
+        _, running, address = await started(store, valkey_url)
         await Estimates(store, address).ask()
         async with asyncio.timeout(20):
             while not (children := _trainers()):  # noqa: ASYNC110 - a process tells nobody
                 await asyncio.sleep(0.02)
-        await estimator.stop()
+        await running.stop()
         assert not any(child.is_running() for child in children)
         assert (await Estimates(store, address).history()) == []
+
+
+async def test_it_goes_on_after_what_nobody_foresaw(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine without memory for one more process costs an estimate, not all that follow."""
+    tried = 0
+
+    def start(*_: object) -> None:
+        nonlocal tried
+        tried += 1
+        raise OSError("Cannot allocate memory")
+
+    monkeypatch.setattr(estimator, "start_trainer", start)
+    monkeypatch.setattr(estimator, "LOOK_S", 0.01)
+    async with opened(valkey_url) as store:
+        _, running, address = await started(store, valkey_url)
+        async with asyncio.timeout(10):
+            while tried < 2:
+                await Estimates(store, address).cancel()
+                await Estimates(store, address).ask()
+                await asyncio.sleep(0.02)
+        await running.stop()
 
 
 def _trainers() -> list[psutil.Process]:
