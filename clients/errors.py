@@ -15,8 +15,8 @@
         ├── TooLargeError            413  the body is over the limit
         ├── UnsupportedMediaTypeError 415
         ├── InvalidError             422  a value is wrong; `details` names it
-        ├── TooManyRequestsError     429  a limit is reached; worth trying later
-        └── UnavailableError         503  the store is down or full; worth trying later
+        ├── TooManyRequestsError     429  it is too busy; worth trying later
+        └── UnavailableError         503  the store is down, or something full; worth trying later
 
 Only what is below `ApiError` says that nothing was applied: after a `TransportError` the
 service may have done the work, which is why every call can be sent again. Of more items than go in
@@ -154,7 +154,7 @@ class InvalidError(ApiError):
 
 
 class TooManyRequestsError(ApiError):
-    """429: a limit is reached (pending decisions, say); the client tried again before this."""
+    """429: too many requests at once; the client tried again before this."""
 
     code = "too_many_requests"
 

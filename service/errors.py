@@ -6,8 +6,9 @@
     ├── Malformed 400            ├── TooLarge 413
     ├── Unauthorized 401         ├── UnsupportedMediaType 415
     ├── Forbidden 403            ├── Invalid 422
-    ├── NotFound 404             ├── TooManyRequests 429
-    ├── Conflict 409             └── Unavailable 503 (Retry-After)
+    ├── NotFound 404             ├── TooManyRequests 429 (Retry-After)
+    ├── MethodNotAllowed 405     └── Unavailable 503 (Retry-After)
+    ├── Conflict 409
     LogBroken: the log does not continue what this worker folded; never leaves the process
 """
 

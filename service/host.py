@@ -33,8 +33,6 @@ log = logging.getLogger("misclick.host")
 #: A replica used within this time is kept fresh in the background; an older one catches up
 #: when it is used again.
 ACTIVE_S = 10.0
-#: How long the list of models is good enough for the expiry sweep.
-MODELS_S = 2.0
 #: Pause after a background task failed; Redis is probably down.
 FAILED_S = 0.5
 #: How often a failure that lasts is told again in the log.

@@ -4,7 +4,7 @@ Annotations are evaluated here: FastAPI reads the dependencies, made per app, fr
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response, params
@@ -204,7 +204,16 @@ def _add_files(
     async def export_log(model: str, caller: admin) -> Response:
         """Export the model: a header and every event that its log holds."""
         replica = await host.replica(caller.key_of(model))
-        return StreamingResponse(export(host.store, replica), media_type=NDJSON.decode())
+        pieces = export(host.store, replica)
+        # What cannot be exported is refused before the answer begins.
+        header = await anext(pieces)
+
+        async def whole() -> AsyncIterator[bytes]:
+            yield header
+            async for piece in pieces:
+                yield piece
+
+        return StreamingResponse(whole(), media_type=NDJSON.decode())
 
     @router.post(
         "/v1/models/{model}/import",

@@ -91,7 +91,8 @@ async def check_redis(store: Store, settings: Settings) -> list[Check]:
     try:
         info: dict[str, Any] = await store.client.info()
         config = await _config(store)
-    except (RedisError, OSError) as error:
+    except (RedisError, OSError, RuntimeError) as error:
+        # A RuntimeError is what uvloop says of a connection that ended a moment ago.
         return [Check(ANSWERS, False, f"Redis does not answer: {_what_failed(error)}")]
     version = str(info.get("redis_version", "0"))
     numbers = tuple(int(part) for part in version.split(".")[:2])

@@ -48,8 +48,6 @@ DEFAULT_ESTIMATE = 50_000
 ESTIMATE_AFTER = {"rcine": DEFAULT_ESTIMATE, "forward": 10_000}
 #: The learner of a spec that names none.
 DEFAULT_KIND = "forward_softmax"
-#: Options of a learner are a handful of plain values.
-MAX_OPTIONS = 32
 #: Features of a label: each makes a round dearer by an update of as many weights as a label has.
 MAX_LABEL_FEATURES = 32
 #: Learners that learn from one model's log without deciding: each makes a round dearer by a

@@ -163,6 +163,20 @@ async def test_a_trimmed_log_comes_with_its_snapshot(valkey_url: str) -> None:
         await play(client, copy, 10)
 
 
+async def test_what_cannot_be_exported_is_refused(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the status that is documented, not by an answer that ends in its middle."""
+    async with app_client(valkey_url, snapshot_events=1) as client:
+        path = await create(client, log_keep=0)
+        for seed in range(2):
+            await play(client, path, 10, seed)
+            await _wait_for_snapshot(client, path)
+        monkeypatch.setattr("service.transfer.state_digest", lambda *_: "of another state")
+        answer = await client.get(f"{path}/log")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "conflict")
+
+
 async def _wait_for_snapshot(client: httpx.AsyncClient, path: str) -> None:
     for _ in range(400):
         model = (await client.get(path)).json()
