@@ -49,4 +49,4 @@ def test_all_names_every_public_name() -> None:
         for name, value in vars(clients).items()
         if not name.startswith("_") and getattr(value, "__module__", "").startswith("clients.")
     }
-    assert public | {"Features", "LabelFeatures", "State"} == set(clients.__all__)
+    assert public | {"Features", "LabelFeatures", "State", "Times"} == set(clients.__all__)
