@@ -1,7 +1,7 @@
 """A release swaps click and no click for an hour: make the model anew without that hour.
 
 Start a service with `misclick serve`, then run `python -m examples.swapped_clicks`. The data are
-scikit-learn's 8 x 8 digits.
+river's image segments.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import time
 from datetime import UTC, datetime
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from clients import Client, Dense, Feedback, Instance, ModelSpec
+from clients.replay import datasets
 
-LABELS = tuple(str(digit) for digit in range(10))
 #: False and missed clicks.
 RHO_0, RHO_1 = 0.1, 0.2
 #: Visits before clicks are swapped, while they are, and after.
@@ -31,16 +30,16 @@ class Visitors:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._rng = np.random.default_rng(1)
-        self._xs, self._digits = load_digits(return_X_y=True)
+        self.data = datasets.load("segments")
+        self._right = np.array(self.data.labels)[self.data.y]
 
     def come(self, model: str, visits: int, *, swapped: bool = False) -> float:
         """Let some come; return the share that was shown a wrong label."""
         wrong = 0
         for _ in range(0, visits, AT_ONCE):
-            who = self._rng.integers(len(self._xs), size=AT_ONCE)
-            decisions = self._client.predict_batch(model, [Instance(x=self._xs[i]) for i in who])
-            right = np.array([LABELS[digit] for digit in self._digits[who]])
-            shown = right == [decision.label for decision in decisions]
+            who = self._rng.integers(len(self._right), size=AT_ONCE)
+            decisions = self._client.predict_batch(model, [Instance(x=self.data.x[i]) for i in who])
+            shown = self._right[who] == [decision.label for decision in decisions]
             wrong += int((~shown).sum())
             clicks = self._rng.random(AT_ONCE) < np.where(shown, 1 - RHO_1, RHO_0)
             told = zip(decisions, (clicks ^ swapped).tolist(), strict=True)
@@ -55,13 +54,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     args = parser.parse_args()
-    name = f"digits-{secrets.token_hex(4)}"
+    name = f"segments-{secrets.token_hex(4)}"
     anew = f"{name}-anew"
     with Client(args.url) as client:
-        client.create_model(
-            ModelSpec(name=name, labels=LABELS, features=Dense(size=64), scaling="standard")
-        )
         visitors = Visitors(client)
+        data = visitors.data
+        features = Dense(size=data.x.shape[1])
+        client.create_model(
+            ModelSpec(name=name, labels=data.labels, features=features, scaling="standard")
+        )
         print(f"{visitors.come(name, BEFORE):.1%} wrong while it learns")
         begin = _now()
         visitors.come(name, SWAPPED, swapped=True)
