@@ -26,7 +26,7 @@ class Alarms:
         self._on: set[str] = set()
         #: By model, and the event since which its learner decides.
         self._restarts: dict[tuple[str, int], int] = {}
-        self._silent: set[str] = set()
+        self._silent: set[tuple[str, int]] = set()
 
     def tell(self, replicas: Iterable[Replica]) -> None:
         """Write a line for each model to which something of this happened since the last time."""
@@ -36,14 +36,15 @@ class Alarms:
         self._tell_silence(models)
 
     def _tell_silence(self, replicas: Sequence[Replica]) -> None:
-        silent = {each.key for each in replicas if each.fold.learner.silent}
-        held = {each.key for each in replicas}
-        for key in sorted(silent ^ (self._silent & held)):
+        held = {(each.key, each.fold.contest.deciding_since): each for each in replicas}
+        silent = {learner for learner, each in held.items() if each.fold.learner.silent}
+        # Of one that another was promoted over, nothing is known any more.
+        for learner in sorted(silent ^ (self._silent & held.keys())):
             log.warning(
                 "no clicks come at all, not even false ones: nothing is learned until one does"
-                if key in silent
+                if learner in silent
                 else "clicks come again",
-                extra={"model": key},
+                extra={"model": learner[0]},
             )
         self._silent = silent
 

@@ -47,14 +47,15 @@ def test_each_restart_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
 def test_silence_and_its_end_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Who looks at the log at night finds since when nothing is learned, and that it is over."""
     alarms, told = Alarms(), []
-    for silent in (False, True, True, False, False, True, None, False):
-        models = [] if silent is None else [_replica("t/one", _learner(silent), 0)]
+    states = (False, True, True, False, False, True, None, False)
+    for since, silent in [*((0, each) for each in states), (0, True), (7, False)]:
+        models = [] if silent is None else [_replica("t/one", _learner(silent), since)]
         alarms.tell(models)
         told.append([record.getMessage()[:9] for record in caplog.records])
         caplog.clear()
     begins, ends = ["no clicks"], ["clicks co"]
-    # A model that is let go is no news, nor is what it was.
-    assert told == [[], begins, [], ends, [], begins, [], []]
+    # A model that is let go is no news, nor is what it was, nor that another learner decides.
+    assert told == [[], begins, [], ends, [], begins, [], [], begins, []]
 
 
 def _learner(silent: bool) -> SimpleNamespace:
