@@ -29,7 +29,7 @@ from service.outputs import check_outputs
 from service.replay_command import model_spec
 
 if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
+    from service.replay_command import Subparsers
 
 #: False and missed clicks: mild noise and heavy noise.
 NOISES = ((0.15, 0.15), (0.2, 0.4))

@@ -15,7 +15,7 @@ from clients.evaluation_report import doubts, slice_summary, values_table
 from service.replay_command import API_KEY_VARIABLE, in_words
 
 if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
+    from service.replay_command import Subparsers
 
 
 #: More than a table takes.

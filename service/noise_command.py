@@ -29,7 +29,7 @@ from service.outputs import check_outputs
 from service.replay_command import API_KEY_VARIABLE, in_words
 
 if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
+    from service.replay_command import Subparsers
 
 #: The service's own limit on a training by default (600 s), tried again once, and some.
 WAIT_S = 1500.0

@@ -125,8 +125,8 @@ async def relearn(
         await replica.save_snapshot()
     except BaseException:
         # It cannot be served, or nobody waits for it any more.
-        await host.store.delete(key)
         host.drop(key)
+        await host.store.delete(key)
         raise
     return found.answer(spec.name, replica.fold)
 

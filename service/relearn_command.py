@@ -14,7 +14,7 @@ from clients import Client, InputError, MisclickError, Relearned, Times
 from service.replay_command import API_KEY_VARIABLE, in_words, parse_learner
 
 if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
+    from service.replay_command import Subparsers
 
 
 def add_parser(subparsers: Subparsers) -> None:

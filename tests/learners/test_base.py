@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -64,8 +66,9 @@ def test_state_integers_say_what_is_wrong() -> None:
     assert codes.tolist() == [0, 2]
     bad = (codes.astype(np.int64), codes[:, np.newaxis], codes[:1], codes - 1, codes + 1, [0, 2], 2)
     for value in bad:
+        saved: dict[str, Any] = {"c": value}
         with pytest.raises(StateError, match=r"state's c: expected 2 of int32 in \[0, 3\), got"):
-            state_integers({"c": value}, "c", np.int32, 2, 3)  # type: ignore[dict-item] # on purpose
+            state_integers(saved, "c", np.int32, 2, 3)
 
 
 def test_state_number_says_what_is_wrong() -> None:
