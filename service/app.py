@@ -19,7 +19,7 @@ from service.complaints import of_pydantic
 from service.data_routes import data_router
 from service.edge import Edge, check_query, error_headers
 from service.errors import Malformed, MethodNotAllowed, NotFound, ServiceError
-from service.estimator import Estimator
+from service.estimator import ESTIMATE_S, Estimator
 from service.evaluation_routes import evaluation_router
 from service.host import Host
 from service.metrics import RequestMetrics
@@ -70,10 +70,8 @@ def _make_app(host: Host, estimator: Estimator, watch: ReadinessWatch) -> FastAP
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # Before the first call is answered, not just soon after.
         await watch.look()
-        host.start((watch.look, LOOK_S))
-        estimator.start()
+        host.start((watch.look, LOOK_S), (estimator.look, ESTIMATE_S))
         yield
-        await estimator.stop()
         await host.stop()
         await host.store.close()
 

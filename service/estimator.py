@@ -7,19 +7,18 @@ import logging
 import os
 import subprocess
 import sys
+from functools import partial
 
 from service.challengers import rate_kinds
-from service.errors import ServiceError
 from service.estimates import CLAIM_LOST, LEASE_MS, MOST_TRIES, Claim, Estimates
-from service.host import Host, end_tasks
+from service.host import Host
 from service.replica import Replica
 from service.settings import ENV_PREFIX, Settings
-from service.store import ModelGone
 
 log = logging.getLogger("misclick.estimator")
 
 #: How often a worker looks whether an estimate is due.
-LOOK_S = 1.0
+ESTIMATE_S = 1.0
 #: A trainer that has not ended by itself so long after its time limit is killed.
 GRACE_S = LEASE_MS / 1000 + 15.0
 #: How often a trainer is looked at, whether it has ended.
@@ -33,30 +32,11 @@ class Estimator:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Start looking for due estimates."""
-        self._task = asyncio.create_task(self._run())
-
-    async def stop(self) -> None:
-        """Stop looking, and the process that is at work; its estimate will be begun again."""
-        if self._task is not None:
-            await end_tasks([self._task])
-
-    async def _run(self) -> None:
-        while True:
-            for replica in self._host.replicas:
-                try:
-                    await self._look(replica)
-                except ModelGone:
-                    self._host.let_go(replica.key)
-                except ServiceError as error:
-                    self._host.tell("no estimate", error, replica.key)
-                except Exception:
-                    # Nobody foresaw it (no memory for one more process, say); this task is needed.
-                    log.exception("no estimate", extra={"model": replica.key})
-            await asyncio.sleep(LOOK_S)
+    async def look(self) -> None:
+        """Make the estimates that are due, one after the other."""
+        for replica in self._host.replicas:
+            await self._host.alone(replica.key, partial(self._look, replica))
 
     async def _look(self, replica: Replica) -> None:
         kinds = rate_kinds(replica.fold.contest.named)

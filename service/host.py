@@ -29,6 +29,7 @@ Result = TypeVar("Result")
 #: What is done again and again, and the seconds in between.
 Job: TypeAlias = tuple[Callable[[], Awaitable[None]], float]
 log = logging.getLogger("misclick.host")
+FAILED = "background work failed"
 
 #: A replica used within this time is kept fresh in the background; an older one catches up
 #: when it is used again.
@@ -64,7 +65,7 @@ class Host:
         self._alarms = Alarms()
         self._secret = secrets.token_bytes(SECRET_BYTES)
         self._tasks: list[asyncio.Task[None]] = []
-        self._told_s: dict[tuple[str, str, str], float] = {}
+        self._told_s: dict[tuple[str, str], float] = {}
 
     @property
     def replicas(self) -> list[Replica]:
@@ -218,7 +219,7 @@ class Host:
                 replica.fresh_at_s = now_s
             else:
                 # Behind, or ahead of this answer by a commit of its own, or on a lost log.
-                await self._alone(replica.key, replica.catch_up)
+                await self.alone(replica.key, replica.catch_up)
 
     async def _sweep(self) -> None:
         keys = await self.store.list_keys()
@@ -227,7 +228,7 @@ class Host:
         now_ms, deadlines = await self.store.first_deadlines(keys)
         for key, deadline in zip(keys, deadlines, strict=True):
             if deadline is not None and deadline < now_ms:
-                await self._alone(key, partial(self._expire, key))
+                await self.alone(key, partial(self._expire, key))
 
     async def _expire(self, key: str) -> None:
         if key not in self._addresses:
@@ -246,7 +247,7 @@ class Host:
                 behind > 0 and waited_s >= self.settings.snapshot_s
             ):
                 self._snapshot_at_s[replica.key] = now_s
-                await self._alone(replica.key, replica.save_snapshot)
+                await self.alone(replica.key, replica.save_snapshot)
 
     async def _tell_alarms(self) -> None:
         self._alarms.tell(self.replicas)
@@ -260,7 +261,7 @@ class Host:
         """
         gc.collect()
 
-    async def _alone(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def alone(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do work on one model; if it fails, the others still get theirs."""
         begin_s = time.monotonic()
         try:
@@ -268,9 +269,12 @@ class Host:
         except NotFound:
             self.let_go(key)
         except ServiceError as error:
-            self.tell("background work failed", error, key)
+            self._tell(error, key)
             if isinstance(error, Unusable):
                 self._give_up(key, begin_s, error)
+        except Exception:
+            # Nobody foresaw it (no memory for one more process, say).
+            log.exception(FAILED, extra={"model": key})
 
     async def _forever(self, job: Callable[[], Awaitable[None]], pause_s: float) -> None:
         while True:
@@ -278,14 +282,14 @@ class Host:
                 await job()
                 await asyncio.sleep(pause_s)
             except ServiceError as error:
-                self.tell("background work failed", error)
+                self._tell(error)
                 await asyncio.sleep(max(pause_s, FAILED_S))
             except Exception:
                 # Nobody foresaw it, and without this work decisions would never expire again.
-                log.exception("background work failed")
+                log.exception(FAILED)
                 await asyncio.sleep(max(pause_s, FAILED_S))
 
-    def tell(self, what: str, error: ServiceError, model: str = "") -> None:
+    def _tell(self, error: ServiceError, model: str = "") -> None:
         """Say in the log that background work failed, once a minute while it does.
 
         That Redis cannot be reached is told where it is looked after (`readiness`), once.
@@ -294,11 +298,11 @@ class Host:
             return
         now_s = time.monotonic()
         self._told_s = {t: at_s for t, at_s in self._told_s.items() if now_s - at_s < TELL_AGAIN_S}
-        told = (what, model, str(error))
+        told = model, str(error)
         if told not in self._told_s:
             self._told_s[told] = now_s
             about = {"model": model} if model else {}
-            log.warning(what, extra=about | {"why": str(error)})
+            log.warning(FAILED, extra=about | {"why": str(error)})
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
