@@ -22,7 +22,7 @@ import msgspec
 from service import scripts
 from service.address import Address
 from service.errors import Conflict
-from service.store import Store
+from service.store import Store, ms_of
 from service.wire import Estimate, Running
 
 #: A trainer renews its claim several times within this time.
@@ -130,11 +130,9 @@ class Estimates:
 
     async def status(self) -> tuple[bool, Running | None]:
         """Return whether an estimate is asked for, and the one that is being made, if any."""
-        client, key = self._store.client, self._address.part("estimate")
-        fields = ("asked", "done", "token", "progress", "started")
-        raw = await self._store.guard(client.hmget(key, *fields))
-        asked, done, token, progress, started = raw
-        if token is None:
+        running, raw = await self._look("asked", "done", "progress", "started")
+        asked, done, progress, started = raw
+        if not running:
             return asked == b"1", None
         return asked == b"1", Running(int(done or 0) + 1, float(progress), int(started))
 
@@ -146,11 +144,19 @@ class Estimates:
 
     async def tally(self) -> Tally:
         """Return how many estimates ended how, and whether one is being made."""
-        client, key = self._store.client, self._address.part("estimate")
-        raw = await self._store.guard(client.hmget(key, *OUTCOMES, "took", "token"))
-        *counts, took, token = raw
+        running, raw = await self._look(*OUTCOMES, "took")
+        *counts, took = raw
         ended = {name: int(n or 0) for name, n in zip(OUTCOMES, counts, strict=True)}
-        return Tally(ended, None if took is None else float(took), token is not None)
+        return Tally(ended, None if took is None else float(took), running)
+
+    async def _look(self, *fields: str) -> tuple[bool, list[Any]]:
+        """Return whether somebody is at an estimate, and what Redis has in these fields."""
+        pipeline = self._store.client.pipeline(transaction=False)
+        pipeline.time()
+        pipeline.hmget(self._address.part("estimate"), "lease", *fields)
+        clock, (lease, *found) = await self._store.guard(pipeline.execute())
+        # Who was killed keeps his token, until somebody else begins again.
+        return lease is not None and int(lease) > ms_of(clock), found
 
 
 def _without_rates(number: int, verdict: str) -> Estimate:

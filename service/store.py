@@ -191,9 +191,8 @@ class Store:
         pipeline.time()
         for key in keys:
             pipeline.zrange(part_key(key, "due"), 0, 0, withscores=True)
-        (seconds, microseconds), *replies = await self.guard(pipeline.execute())
-        deadlines = [int(reply[0][1]) if reply else None for reply in replies]
-        return seconds * 1000 + microseconds // 1000, deadlines
+        clock, *replies = await self.guard(pipeline.execute())
+        return ms_of(clock), [int(reply[0][1]) if reply else None for reply in replies]
 
     async def secret(self, fresh: bytes) -> bytes:
         """Return the stored secret; store `fresh` if there is none."""
@@ -373,6 +372,12 @@ async def _evaluate(call: _Call, script: Script, keys: Sequence[str], argv: Sequ
         return await call("EVALSHA", script.sha, len(keys), *keys, *argv)
     except NoScriptError:
         return await call("EVAL", script.text, len(keys), *keys, *argv)
+
+
+def ms_of(clock: tuple[int, int]) -> int:
+    """Return the milliseconds of what Redis answers to TIME."""
+    seconds, microseconds = clock
+    return seconds * 1000 + microseconds // 1000
 
 
 def _log_keys(address: Address) -> list[str]:

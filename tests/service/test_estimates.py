@@ -159,6 +159,20 @@ async def test_a_claim_that_ran_out_is_taken_over_and_its_late_result_refused(ma
     assert await made.rates_events() == 1
 
 
+async def test_nobody_is_at_an_estimate_whose_claim_ran_out(made: Made) -> None:
+    """Protects operators from an estimate that is being made for ever, by a worker that died."""
+    await made.store.client.hset(made.address.part("meta"), "feedback", "1000")
+    claim = await made.estimates.claim(1000)
+    assert claim is not None
+    assert (await made.estimates.status())[1] is not None
+    await raw_client(made.store).hset(made.address.part("estimate"), "lease", 1)
+    assert await made.estimates.status() == (False, None)
+    assert not (await made.estimates.tally()).running
+    # It was held for one that is being made, and by then no number of feedbacks makes it due.
+    assert await made.estimates.ask() == claim.number
+    assert await made.estimates.claim(0) is not None
+
+
 async def test_a_renewed_claim_lasts_and_tells_its_progress(made: Made) -> None:
     """Protects a long training from being begun again meanwhile."""
     client, key = raw_client(made.store), made.address.part("estimate")
