@@ -13,7 +13,7 @@ Keys of one model share the hash tag `{tenant/name}`, hence one slot of a cluste
 | `mc:{m}:parts` | hash | name, which is its SHA-256 -> part of a state |
 | `mc:{m}:estimate` | hash | the estimate of noise rates that is asked for or being made |
 | `mc:{m}:estimates` | list | results of estimates, newest first |
-| `mc:models` | set | every `tenant/name` |
+| `mc:models` | set | every `tenant/name`, and some of models that are there no more |
 | `mc:secret` | string | what decision ids are signed with, unless the settings say |
 """
 

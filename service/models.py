@@ -97,8 +97,8 @@ class Models:
     async def delete(self, caller: Caller, name: str) -> None:
         """Delete a model with its log, decisions and snapshots."""
         key = caller.key_of(name)
-        await self._store.meta(key)
-        await self._store.delete(key)
+        if not await self._store.delete(key):
+            raise NotFound(f"there is no model {name!r}")
         self._host.drop(key)
 
     async def change_labels(self, caller: Caller, name: str, change: LabelsIn) -> ModelOut:
@@ -161,8 +161,8 @@ class Models:
 
     async def _names(self, caller: Caller) -> list[str]:
         prefix = f"{caller.tenant}/"
-        keys = await self._store.list_keys()
-        return [key.removeprefix(prefix) for key in keys if key.startswith(prefix)]
+        keys = [key for key in await self._store.list_keys() if key.startswith(prefix)]
+        return [key.removeprefix(prefix) for key in await self._store.existing(keys)]
 
     async def _try_labels(self, replica: Replica, change: LabelsIn) -> bool:
         meta = await self._store.meta(replica.key)

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from service import scripts
 from service.address import Address, part_key
 from service.errors import LogBroken
-from service.store import Store
+from service.store import IMPORT_LEASE_MS, IMPORTING, Store
 
 #: Parts of a state that one call stores or reads, 2 MiB at most: a few milliseconds of Redis.
 CALL_PARTS = 32
@@ -71,8 +71,8 @@ async def finish_import(
 
     Without `parts` it has no snapshot, and is loaded from its log.
     """
-    names = await put_parts(store, key, ("importing", token), snapshot.parts)
-    keys = [part_key(key, "meta"), part_key(key, "snap")]
+    names = await put_parts(store, key, (IMPORTING, token), snapshot.parts)
+    keys = [part_key(key, name) for name in ("meta", "log", "parts", "snap")]
     flat = [text for pair in fields.items() for text in pair]
     await store.run(scripts.FINISH, keys, [token, uid, *snapshot[:3], names, *flat])
 
@@ -89,10 +89,11 @@ async def put_parts(
     there = set(await store.guard(store.client.hkeys(part_key(key, "parts"))))
     keys = [part_key(key, "meta"), part_key(key, "parts")]
     named = dict(zip(names, parts, strict=True))
+    lease_ms = IMPORT_LEASE_MS if guard[0] == IMPORTING else 0
     lacking = [pair for pair in named.items() if pair[0] not in there]
     for some in _batches(lacking):
         flat = [value for pair in some for value in pair]
-        await store.run(scripts.PUT_PARTS, keys, [*guard, *flat])
+        await store.run(scripts.PUT_PARTS, keys, [*guard, lease_ms, *flat])
     return b"".join(names)
 
 

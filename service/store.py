@@ -30,6 +30,11 @@ FORMAT = "2"
 READ_ENTRIES = 512
 #: Entries of a new model that one script call appends.
 IMPORT_ENTRIES = 250
+#: Field of the meta data by which an import is known while it is under way.
+IMPORTING = "importing"
+#: An import that brings nothing for so long has ended with its worker, and Redis removes it. Longer
+#: than a client may take for its next line (`body_timeout_s`).
+IMPORT_LEASE_MS = 2 * 3_600_000
 #: Entries that one read takes of a whole log read backwards, for which nobody waits in a call:
 #: the store has answered the calls of others before they notice.
 BACK_ENTRIES = 64
@@ -117,21 +122,25 @@ class Store:
     # -- models ---------------------------------------------------------------------------
     async def create(self, key: str, spec: ModelSpec, fields: dict[str, str]) -> ModelSpec | None:
         """Create the model; return the spec of the one that is there already, else None."""
-        await self.guard(self.client.sadd(MODELS_KEY, key))
+        lease_ms = IMPORT_LEASE_MS if IMPORTING in fields else 0
         flat = [text for pair in ({"spec": spec.to_json()} | fields).items() for text in pair]
         keys = [part_key(key, name) for name in PARTS]
-        reply = await self.run(scripts.CREATE, keys, flat)
+        # On the list before it is there, whoever is killed; and again after it, because whoever
+        # deletes another one of this name may have taken it off in between.
+        await self.guard(self.client.sadd(MODELS_KEY, key))
+        reply = await self.run(scripts.CREATE, keys, [lease_ms, *flat])
+        await self.guard(self.client.sadd(MODELS_KEY, key))
         return None if reply[0] == b"ok" else ModelSpec.from_json(reply[1])
 
     async def abandon_import(self, key: str, token: str) -> None:
         """Remove what an import that failed has left."""
         with contextlib.suppress(Unavailable, ModelGone):
             await self.run(scripts.ABANDON, [part_key(key, name) for name in PARTS], [token])
-            await self.guard(self.client.srem(MODELS_KEY, key))
+            await self._unlist(key)
 
     async def import_entries(self, key: str, token: str, entries: Sequence[Entry]) -> None:
         """Append exported entries to a model that is being imported."""
-        flat: list[str | bytes] = [token, str(len(entries))]
+        flat: list[str | bytes | int] = [token, IMPORT_LEASE_MS, len(entries)]
         for entry in entries:
             flat += [str(entry.seq), entry.chain, entry.body]
         keys = [part_key(key, "meta"), part_key(key, "log")]
@@ -141,13 +150,28 @@ class Store:
         """Delete the model with everything of it; say whether it was there."""
         keys = [part_key(key, name) for name in PARTS]
         gone = await self.guard(self.client.unlink(*keys))
-        await self.guard(self.client.srem(MODELS_KEY, key))
-        return bool(gone)
+        listed = await self._unlist(key)
+        return bool(gone or listed)
+
+    async def _unlist(self, key: str) -> bool:
+        """Take a model off the list, unless it was made anew; say whether it was there."""
+        listed = await self.guard(self.client.srem(MODELS_KEY, key))
+        if await self.guard(self.client.exists(part_key(key, "meta"))):
+            await self.guard(self.client.sadd(MODELS_KEY, key))
+        return bool(listed)
 
     async def list_keys(self) -> list[str]:
-        """Return the key of every model of every tenant, sorted."""
+        """Return the key of every model of every tenant, sorted; some may be there no more."""
         members = await self.guard(self.client.smembers(MODELS_KEY))
         return sorted(member.decode() for member in members)
+
+    async def existing(self, keys: Sequence[str]) -> list[str]:
+        """Return which of these models are there, or being imported."""
+        pipeline = self.client.pipeline(transaction=False)
+        for key in keys:
+            pipeline.exists(part_key(key, "meta"))
+        found = await self.guard(pipeline.execute())
+        return [key for key, there in zip(keys, found, strict=True) if there]
 
     async def meta(self, key: str) -> Meta:
         """Return a model's meta data, or raise NotFound."""

@@ -3,5 +3,5 @@
 -- maxmemory.
 -- KEYS: every part of the model, meta first   ARGV: token
 if redis.call('HGET', KEYS[1], 'importing') ~= ARGV[1] then return {'gone'} end
-redis.call('DEL', unpack(KEYS))
+redis.call('UNLINK', unpack(KEYS))
 return {'ok'}

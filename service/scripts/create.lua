@@ -1,13 +1,15 @@
 #!lua
 -- Create a model, or begin to import one, unless it is there; what a broken import left goes.
--- KEYS: every part of the model, meta first   ARGV: field, value, ...
+-- KEYS: every part of the model, meta first
+-- ARGV: lease (ms; how long an import may bring nothing, 0 for none), field, value, ...
 local meta = KEYS[1]
 local there = redis.call('HMGET', meta, 'uid', 'spec')
 if there[1] then return {'there', there[2]} end
-redis.call('DEL', unpack(KEYS))
-for i = 1, #ARGV, 2 do
+redis.call('UNLINK', unpack(KEYS))
+for i = 2, #ARGV, 2 do
   redis.call('HSET', meta, ARGV[i], ARGV[i + 1])
 end
 local clock = redis.call('TIME')
 redis.call('HSET', meta, 'created_at_ms', string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000)))
+if ARGV[1] ~= '0' then redis.call('PEXPIRE', meta, ARGV[1]) end
 return {'ok'}

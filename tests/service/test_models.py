@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from learners.neighbors import RkNN
+from service.address import part_key
+from service.spec import ModelSpec
+from service.store import IMPORTING
 from tests.service.apps import RCNBF, app_client, create, spec_of
+from tests.service.stores import opened
 
 
 async def test_a_tenant_has_so_many_models_and_no_more(valkey_url: str) -> None:
@@ -29,6 +33,28 @@ async def test_a_tenant_has_so_many_models_and_no_more(valkey_url: str) -> None:
         await client.delete(f"/v1/models/{names[0]}")
         assert (await client.post("/v1/models", json=spec | {"name": names[1]})).status_code == 201
         await client.delete(f"/v1/models/{names[1]}")
+
+
+async def test_half_an_import_can_be_deleted_and_is_counted_no_longer_than_it_lasts(
+    valkey_url: str,
+) -> None:
+    """Protects a tenant's room from what a worker has left that was killed while it imported."""
+    names = [f"t-{secrets.token_hex(6)}" for _ in range(2)]
+    keys = [f"default/{name}" for name in names]
+    spec = ModelSpec.model_validate(spec_of())
+    async with app_client(valkey_url) as client, opened(valkey_url) as store:
+        there = len((await client.get("/v1/models")).json()["models"])
+        for key in keys:
+            await store.create(key, spec, {IMPORTING: "token", "seq": "0"})
+        assert len((await client.get("/v1/models")).json()["models"]) == there
+        assert (await client.delete(f"/v1/models/{names[0]}")).status_code == 204
+        assert (await client.delete(f"/v1/models/{names[0]}")).status_code == 404
+        async with app_client(valkey_url, max_models=there + 1) as full:
+            assert (await full.post("/v1/models", json=spec_of())).status_code == 409
+            # Its time is over.
+            await store.client.unlink(part_key(keys[1], "meta"))
+            path = await create(full)
+        assert (await client.delete(path)).status_code == 204
 
 
 @pytest.mark.parametrize(

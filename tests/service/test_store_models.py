@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,15 +10,18 @@ from typing import Any
 
 import pytest
 
+from service import snapshots
+from service import store as store_module
 from service.address import Address
 from service.errors import NotFound, Unavailable
 from service.snapshots import (
     Snapshot,
     finish_import,
     load_snapshots,
+    put_parts,
     store_snapshot,
 )
-from service.store import READ_ENTRIES, ModelGone, Store
+from service.store import IMPORTING, READ_ENTRIES, ModelGone, Store
 from tests.service.stores import (
     admit,
     counters,
@@ -108,6 +112,33 @@ async def test_deleting_leaves_only_what_times_out(store_url: str) -> None:
         assert all([await client.ttl(key) > 0 for key in left])
 
 
+async def test_a_model_made_while_another_is_deleted_is_listed(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who creates and who deletes may meet at any step: what is there is swept and counted."""
+    async with opened(store_url) as store, opened(store_url) as other:
+        address = await make(store)
+        spec, fields = (await store.meta(address.key)).spec, {"uid": "new", "seq": "0"}
+        unlist, run = store.client.srem, store.run
+
+        async def create_first(*members: str) -> Any:
+            await other.create(address.key, spec, fields)
+            return await unlist(*members)
+
+        async def delete_first(*call: Any) -> Any:
+            await other.delete(address.key)
+            return await run(*call)
+
+        monkeypatch.setattr(store.client, "srem", create_first)
+        await store.delete(address.key)
+        assert address.key in await store.list_keys()
+        monkeypatch.undo()
+        await store.delete(address.key)
+        monkeypatch.setattr(store, "run", delete_first)
+        assert await store.create(address.key, spec, fields) is None
+        assert address.key in await store.list_keys()
+
+
 async def test_an_import_appears_whole(store_url: str) -> None:
     """Until it is finished an import is no model; only who began it can go on with it."""
     async with opened(store_url) as store:
@@ -136,6 +167,36 @@ async def test_an_import_appears_whole(store_url: str) -> None:
         # It is a model now: abandoning it comes too late.
         await store.abandon_import(key, "t1")
         assert (await store.meta(key)).seq == 5
+        client = raw_client(store)
+        for each in await client.keys(f"mc:{{{key}}}:*"):
+            assert await client.ttl(each) == -1
+
+
+async def test_half_an_import_ends_by_itself(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an import leaves whose worker was killed does not stay for ever."""
+    for module in (store_module, snapshots):
+        monkeypatch.setattr(module, "IMPORT_LEASE_MS", 200)
+    async with opened(store_url) as store:
+        source = await make(store)
+        await learn(store, source, 1, 2)
+        key, spec = f"{source.key}w", (await store.meta(source.key)).spec
+        client, keys = raw_client(store), f"mc:{{{key}}}:*"
+        assert await store.create(key, spec, {IMPORTING: "t", "seq": "0"}) is None
+        assert await client.pttl(f"mc:{{{key}}}:meta") > 0
+        for entry in await whole_log(store, source):
+            # It lasts as long as something comes.
+            await asyncio.sleep(0.15)
+            await store.import_entries(key, "t", [entry])
+        await put_parts(store, key, (IMPORTING, "t"), [b"state"])
+        assert len(await client.keys(keys)) == 3
+        assert await store.existing([key, source.key]) == [key, source.key]
+        await asyncio.sleep(0.3)
+        assert await client.keys(keys) == []
+        assert await store.existing([key, source.key]) == [source.key]
+        with pytest.raises(ModelGone):
+            await store.import_entries(key, "t", [])
 
 
 async def test_an_abandoned_import_leaves_nothing(store_url: str) -> None:
