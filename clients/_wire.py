@@ -111,13 +111,13 @@ def add_challenger(model: str, challenger: Challenger) -> Call[Model]:
 
 def drop_challenger(model: str, name: str) -> Call[None]:
     """DELETE /v1/models/{model}/challengers/{challenger}."""
-    path = _path(model, "challengers", quote(name, safe=""))
+    path = _path(model, "challengers", name)
     return Call(method="DELETE", path=path, parse=_nothing, gone_is_done=True)
 
 
 def promote(model: str, name: str) -> Call[Model]:
     """POST /v1/models/{model}/challengers/{challenger}/promote."""
-    path = _path(model, "challengers", quote(name, safe=""), "promote")
+    path = _path(model, "challengers", name, "promote")
     return Call(method="POST", path=path, parse=decoder_of(Model))
 
 
@@ -317,9 +317,18 @@ def _state(body: bytes) -> State:
 
 
 # -- requests -----------------------------------------------------------------------------
-def _path(model: str, *rest: str) -> str:
-    """Return the path of a model, with everything in its name quoted."""
-    return "/".join(("/v1/models", quote(model, safe=""), *rest))
+def _path(*names: str) -> str:
+    """Return a path below that of all models, with everything in each name quoted.
+
+    Raises
+    ------
+    InputError
+        A name would lead to another place, as `..` leads from a challenger to its model.
+    """
+    for name in names:
+        if name in ("", ".", ".."):
+            raise InputError(f"name: expected that of a model or a challenger, got {name!r}")
+    return "/".join(("/v1/models", *(quote(name, safe="") for name in names)))
 
 
 def _batches(path: str, items: Sequence[object], answer: type[Any]) -> list[Call[list[Any]]]:

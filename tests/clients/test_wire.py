@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,16 @@ def test_batches_of_long_instances_are_cut_by_size() -> None:
 def test_a_model_name_cannot_leave_its_place_in_the_path() -> None:
     """Slashes, dots and question marks of a name do not reach another address."""
     assert _wire.get_model("../a?b#c").path == "/v1/models/..%2Fa%3Fb%23c"
+    assert _wire.promote("m", "a/b").path == "/v1/models/m/challengers/a%2Fb/promote"
+    for name in ("..", ".", ""):
+        # To drop the challenger `..` would be to delete the model.
+        for call in (
+            partial(_wire.drop_challenger, "m", name),
+            partial(_wire.promote, "m", name),
+            partial(_wire.delete_model, name),
+        ):
+            with pytest.raises(InputError, match=f"^name: expected .*, got {name!r}"):
+                call()
 
 
 def test_a_state_is_arrays_and_scalars() -> None:
