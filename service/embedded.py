@@ -24,7 +24,8 @@ from typing import IO
 
 log = logging.getLogger("misclick.embedded")
 
-#: A server with an empty log is up in 50 ms; one with gigabytes has to read them first.
+#: How long nothing is heard of a server that starts: it answers while it reads its log, which may
+#: have gigabytes.
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
 #: A socket's path has room for 107 bytes on Linux, 103 on macOS.
@@ -32,6 +33,8 @@ MAX_SOCKET_PATH = 103
 #: Pause before a server that died is started again, doubled up to the second value.
 RESTART_S = (0.05, 2.0)
 PR_SET_PDEATHSIG = 1
+#: What a server answers that has read its log.
+UP = b"+PONG"
 
 CONFIG = (
     "port 0",
@@ -122,8 +125,11 @@ class EmbeddedValkey:
     def _wait_until_up(self) -> None:
         end_s = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < end_s:
-            if _ping(self.socket):
+            answer = _answer(self.socket)
+            if answer.startswith(UP):
                 return
+            if answer:
+                end_s = time.monotonic() + START_TIMEOUT_S
             if self._process is not None and self._process.poll() is not None:
                 tail = (self.folder / "valkey.log").read_text(errors="replace")[-500:]
                 raise RuntimeError(f"the embedded Valkey did not start: {tail}")
@@ -160,10 +166,13 @@ class EmbeddedValkey:
         """Stop a server that a killed service left; the lock says that nobody else uses it."""
         with contextlib.suppress(OSError, ValueError):
             pid = int(self._pid_file.read_text())
-            if _ping(self.socket):
-                os.kill(pid, signal.SIGTERM)
-                for _ in _ticks(STOP_TIMEOUT_S):
-                    os.kill(pid, 0)
+            with socket.socket(socket.AF_UNIX) as connection:
+                # It may be reading its log, or hang: two servers on one log would be its end.
+                connection.connect(str(self.socket))
+            os.kill(pid, signal.SIGTERM)
+            for _ in _ticks(STOP_TIMEOUT_S):
+                os.kill(pid, 0)
+            os.kill(pid, signal.SIGKILL)
 
 
 def _ticks(timeout_s: float) -> Iterator[None]:
@@ -185,13 +194,14 @@ def _lock(path: Path) -> IO[str]:
     return handle
 
 
-def _ping(path: Path) -> bool:
+def _answer(path: Path) -> bytes:
+    """Return what a server answers, nothing where none does."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(1.0)
         connection.connect(str(path))
         connection.sendall(b"PING\r\n")
-        return connection.recv(16).startswith(b"+PONG")
-    return False
+        return connection.recv(16)
+    return b""
 
 
 def _die_with_parent() -> None:

