@@ -5,6 +5,7 @@ It is a thin shell: what a call sends and what its answer means is in `clients._
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
@@ -36,7 +37,9 @@ T = TypeVar("T")
 
 
 class Client(ModelCalls):
-    """Everything that the service can do, for code without asyncio. Safe to share by threads.
+    """Everything that the service can do, for code without asyncio.
+
+    Threads may share it, and processes that are forked.
 
     A call (but an import or export) is tried again after a broken connection, a timeout, 429
     and 503. That applies nothing twice: predict, learn and tell_round carry a request id (made
@@ -54,7 +57,8 @@ class Client(ModelCalls):
         How often and after how long to try again; by default for 1.5 s at most where
         connections are refused. `Retries(tries=14)` outlasts a restart of the service.
     transport
-        How httpx sends requests; for tests, proxies and in-process applications.
+        How httpx sends requests; for tests, proxies and in-process applications. Processes that are
+        forked share it.
 
     Raises
     ------
@@ -83,12 +87,28 @@ class Client(ModelCalls):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(base_url, api_key, timeout_s, retries)
-        self._http = httpx.Client(
-            base_url=base_url, headers=self._headers, timeout=timeout_s, transport=transport
+        self._transport = transport
+        self._connections = self._connect()
+        self._pid = os.getpid()
+
+    def _connect(self) -> httpx.Client:
+        return httpx.Client(
+            base_url=self._base_url,
+            headers=self._headers,
+            timeout=self._timeout_s,
+            transport=self._transport,
         )
 
+    @property
+    def _http(self) -> httpx.Client:
+        """This process's connections: on those of its parent, answers would get mixed up."""
+        if self._pid != os.getpid():
+            self._connections = self._connect()
+            self._pid = os.getpid()
+        return self._connections
+
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; whatever is called afterwards raises a RuntimeError."""
         self._http.close()
 
     def __enter__(self) -> Self:

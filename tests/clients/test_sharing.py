@@ -1,0 +1,68 @@
+"""One client for many threads, processes and tasks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+#: A server that forks its workers after it has asked something, as gunicorn does with --preload.
+FORKS = """
+import os, sys
+from clients import Client
+client = Client(sys.argv[1])
+client.live()
+child = os.fork()
+client.live()
+if child:
+    os.waitpid(child, 0)
+    client.live()
+"""
+
+
+class Ports(ThreadingHTTPServer):
+    """Answers everything, and notes from which port it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.seen: list[int] = []
+
+
+class _Answers(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Ports
+
+    def do_GET(self) -> None:
+        """Answer as /livez does."""
+        self.server.seen.append(self.client_address[1])
+        body = b'{"live":true}'
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def ports() -> Iterator[Ports]:
+    """Return a server that notes ports."""
+    with Ports() as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_a_forked_process_has_connections_of_its_own(ports: Ports) -> None:
+    """On a shared one, each read answers of the other: visitors got those of other visitors."""
+    url = f"http://127.0.0.1:{ports.server_port}"
+    subprocess.run([sys.executable, "-c", FORKS, url], check=True, timeout=30)
+    first, *others = ports.seen
+    assert sorted(port == first for port in others) == [False, True, True]
