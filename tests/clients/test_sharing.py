@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+import httpx
 import pytest
+
+from clients import AsyncClient
+from clients.async_client import AT_ONCE
 
 #: A server that forks its workers after it has asked something, as gunicorn does with --preload.
 FORKS = """
@@ -66,3 +71,22 @@ def test_a_forked_process_has_connections_of_its_own(ports: Ports) -> None:
     subprocess.run([sys.executable, "-c", FORKS, url], check=True, timeout=30)
     first, *others = ports.seen
     assert sorted(port == first for port in others) == [False, True, True]
+
+
+async def test_many_tasks_wait_for_their_turn() -> None:
+    """A thousand visitors at once are all answered; in httpx's queue most waited in vain."""
+    under_way: list[int] = []
+    most = 0
+
+    async def answer(_: httpx.Request) -> httpx.Response:
+        nonlocal most
+        under_way.append(1)
+        most = max(most, len(under_way))
+        await asyncio.sleep(0)
+        under_way.pop()
+        return httpx.Response(200, json={"models": []})
+
+    async with AsyncClient("http://a", transport=httpx.MockTransport(answer)) as client:
+        calls = [client.list_models() for _ in range(3 * AT_ONCE)]
+        assert await asyncio.gather(*calls) == [[]] * len(calls)
+    assert most == AT_ONCE
