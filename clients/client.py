@@ -101,7 +101,7 @@ class Client(ModelCalls):
 
     @property
     def _http(self) -> httpx.Client:
-        """This process's connections: on those of its parent, answers would get mixed up."""
+        """The connections of this process: its parent's would mix up the answers."""
         if self._pid != os.getpid():
             self._connections = self._connect()
             self._pid = os.getpid()

@@ -50,7 +50,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_request(self, *_: object) -> None:
         """Say nothing."""
 
 
