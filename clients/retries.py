@@ -8,6 +8,8 @@ from clients.errors import InputError
 
 #: 429: the service is over a limit for a moment. 503: its store is down or full for a moment.
 RETRIED_STATUSES = frozenset({429, 503})
+#: A nanosecond becomes centuries; 2 to the power of 1,024 is no float any more.
+MOST_DOUBLINGS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +82,8 @@ class Retries:
         """
         if tried >= self.tries:
             return None
-        jitter_s = uniform * min(self.longest_s, self.base_s * 2 ** (tried - 1))
+        doublings = min(tried - 1, MOST_DOUBLINGS)
+        jitter_s = uniform * min(self.longest_s, self.base_s * 2**doublings)
         if retry_after_s is None:
             return float(jitter_s)
         return None if retry_after_s > self.longest_s else retry_after_s + jitter_s

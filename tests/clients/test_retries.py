@@ -11,7 +11,7 @@ shares = st.floats(0, 1, exclude_max=True)
 seconds = st.floats(0, 1e6)
 
 
-@given(st.integers(1, 20), st.integers(1, 40), shares, st.none() | seconds, seconds, seconds)
+@given(st.integers(1, 5000), st.integers(1, 5000), shares, st.none() | seconds, seconds, seconds)
 def test_waits_are_bounded(
     tries: int,
     tried: int,
@@ -20,7 +20,10 @@ def test_waits_are_bounded(
     base_s: float,
     longest_s: float,
 ) -> None:
-    """A call ends: the tries are counted, and no wait is longer than was allowed."""
+    """A call ends: the tries are counted, and no wait is longer than was allowed.
+
+    Also of thousands of tries, as for whoever means never to give up.
+    """
     retries = Retries(tries=tries, base_s=base_s, longest_s=longest_s)
     wait_s = retries.wait_s(tried, retry_after_s=retry_after_s, uniform=uniform)
     if tried >= tries:
