@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 from collections.abc import Sequence
@@ -27,10 +28,15 @@ class Base:
     def __init__(
         self, base_url: str, api_key: str | None, timeout_s: float, retries: Retries
     ) -> None:
-        if not base_url.startswith(("http://", "https://")):
-            raise InputError(f"base_url: expected http:// or https://, got {base_url!r}")
-        if not timeout_s > 0:
-            raise InputError(f"timeout_s: expected above 0, got {timeout_s!r}")
+        if not _is_address(base_url):
+            # What stands before an @ may be a secret.
+            shown = base_url.rpartition("@")[2]
+            raise InputError(f"base_url: expected http:// or https:// and a host, got {shown!r}")
+        if not 0 < timeout_s < math.inf:
+            raise InputError(f"timeout_s: expected above 0 and finite, got {timeout_s!r}")
+        if not isinstance(retries, Retries):
+            # Else the first error of a connection would tell.
+            raise InputError(f"retries: expected Retries(tries=...), got {retries!r}")
         if api_key is not None and not _KEY.fullmatch(api_key):
             # With the end of its line, say. An error must not tell the key.
             raise InputError("api_key: expected printable ASCII characters, and no spaces or lines")
@@ -67,6 +73,14 @@ class Base:
         if not isinstance(error, TransportError):
             why = f"{type(error).__name__}: {why}"
         return TransportError(f"{call.method} {str(url).rstrip('/')}{call.path}: {why}")
+
+
+def _is_address(base_url: str) -> bool:
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL:
+        return False
+    return url.scheme in ("http", "https") and url.host != "" and not url.query
 
 
 def read(call: Call[T], response: httpx.Response, tried: int) -> T:

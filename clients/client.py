@@ -52,7 +52,7 @@ class Client(ModelCalls):
     api_key
         Sent as `Authorization: Bearer`; not needed by a service without keys.
     timeout_s
-        Seconds for each of: connecting, sending, waiting for the answer. Above 0.
+        Seconds for each of: connecting, sending, waiting for the answer. Above 0, finite.
     retries
         How often and after how long to try again; by default for 1.5 s at most where
         connections are refused. `Retries(tries=14)` outlasts a restart of the service.
@@ -63,7 +63,7 @@ class Client(ModelCalls):
     Raises
     ------
     InputError
-        `base_url` is no HTTP address, `api_key` no word, or `timeout_s` not above 0. Every call
+        `base_url` is no HTTP address, `api_key` no word, or another argument is wrong. Every call
         may raise an `ApiError` (the service refused), a `TransportError` (no answer on the last
         try) and a `ProtocolError`.
 
