@@ -16,13 +16,15 @@ import hiredis
 from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as Disconnected
-from redis.exceptions import InvalidResponse, NoScriptError, ResponseError
+from redis.exceptions import InvalidResponse, NoScriptError, ReadOnlyError, ResponseError
 from redis.exceptions import TimeoutError as TimedOut
 
 Part: TypeAlias = str | bytes | int
 #: Its types say that a command has one part only.
 _pack = cast(Callable[[tuple[Part, ...]], bytes], hiredis.pack_command)
 _INCOMPLETE = object()
+#: What Redis says in the first word of a refusal that somebody here does something about.
+_REFUSALS = {"NOSCRIPT": NoScriptError, "READONLY": ReadOnlyError}
 
 
 class Line:
@@ -61,6 +63,10 @@ class Line:
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
             self._connecting = None
+        self.end()
+
+    def end(self) -> None:
+        """End the connection; what is under way fails, and the next call connects anew."""
         if self._answers is not None:
             self._answers.end(Disconnected("the connection to Redis was closed"))
 
@@ -167,9 +173,7 @@ class _Answers(asyncio.Protocol):
 
 
 def _refusal(message: str) -> ResponseError:
-    if message.startswith("NOSCRIPT"):
-        return NoScriptError(message)
-    return ResponseError(message)
+    return _REFUSALS.get(message.partition(" ")[0], ResponseError)(message)
 
 
 def _look_at(attempt: asyncio.Task[_Answers]) -> None:

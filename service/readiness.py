@@ -8,7 +8,7 @@ import time
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as TimedOut
 
 from service.errors import Unavailable
@@ -26,6 +26,8 @@ TELL_AGAIN_S = 60.0
 OLDEST_REDIS = (7, 0)
 #: The check that fails alone where there is no answer to look at.
 ANSWERS = "redis"
+#: The check that fails where Redis is a replica.
+ROLE = "role"
 
 
 class Check(NamedTuple):
@@ -60,6 +62,8 @@ class ReadinessWatch:
             check for check in await check_redis(self._store, self._settings) if not check.ok
         ]
         names = [check.name for check in failing]
+        if ROLE in names:
+            await self._store.connect_anew()
         why = "; ".join(f"{check.name}: {check.why}" for check in failing)
         if names != [ANSWERS]:
             # Of one that does not answer nothing new is known, and each call finds out itself
@@ -91,6 +95,8 @@ async def check_redis(store: Store, settings: Settings) -> list[Check]:
     try:
         info: dict[str, Any] = await store.client.info()
         config = await _config(store)
+    except ResponseError as error:
+        return [Check("info", False, f"expected what INFO says, got {error}")]
     except (RedisError, OSError, RuntimeError) as error:
         # A RuntimeError is what uvloop says of a connection that ended a moment ago.
         return [Check(ANSWERS, False, f"Redis does not answer: {_what_failed(error)}")]
@@ -106,7 +112,7 @@ async def check_redis(store: Store, settings: Settings) -> list[Check]:
             "Redis is still loading its data set" if loading else "the data set is in memory",
         ),
         Check("version", numbers >= OLDEST_REDIS, f"expected 7.0 or newer, got {version}"),
-        Check("role", info.get("role") == "master", f"expected a primary, got {info.get('role')}"),
+        Check(ROLE, info.get("role") == "master", f"expected a primary, got {info.get('role')}"),
         Check("eviction", policy == "noeviction", f"expected noeviction, got {policy}"),
     ]
     # While it loads, Redis writes no log, and says that it has none.
@@ -136,7 +142,7 @@ def _durable(info: dict[str, Any], config: dict[Any, Any]) -> list[Check]:
 async def _config(store: Store) -> dict[Any, Any]:
     try:
         return dict(await store.client.config_get("appendfsync"))
-    except RedisError:
+    except ResponseError:
         return {}
 
 

