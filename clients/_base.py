@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import httpx
 
-from clients._call import Call
-from clients.errors import ApiError, InputError, TransportError
+from clients._call import NDJSON, Call
+from clients.errors import ApiError, InputError, ProtocolError, TransportError
 from clients.retries import RETRIED_STATUSES, Retries
 from clients.types import Example, Instance, Round
 
@@ -66,13 +66,27 @@ class Base:
         """Return how long to wait for a connection, and for the answer."""
         return httpx.Timeout(self._timeout_s, read=max(self._timeout_s, call.takes_s))
 
+    def _read(self, call: Call[T], response: httpx.Response, tried: int) -> T:
+        """Return what the answer means, or raise what it stands for."""
+        status, retry_after = response.status_code, response.headers.get("retry-after")
+        try:
+            if response.has_redirect_location:
+                to = response.headers["location"]
+                raise ProtocolError(f"{status}: expected an answer, got sent on to {to}")
+            return call.read(status, response.content, retry_after, tried)
+        except ProtocolError as error:
+            raise ProtocolError(f"{self._asked(call)}: {error}") from error
+
     def _broken(self, call: Call[T], error: Exception) -> TransportError:
         """Return the error that says which call, to whom, got no answer, and why."""
-        url = httpx.URL(self._base_url).copy_with(userinfo=b"")
         why = str(error)
         if not isinstance(error, TransportError):
             why = f"{type(error).__name__}: {why}"
-        return TransportError(f"{call.method} {str(url).rstrip('/')}{call.path}: {why}")
+        return TransportError(f"{self._asked(call)}: {why}")
+
+    def _asked(self, call: Call[T]) -> str:
+        url = httpx.URL(self._base_url).copy_with(userinfo=b"")
+        return f"{call.method} {str(url).rstrip('/')}{call.path}"
 
 
 def _is_address(base_url: str) -> bool:
@@ -83,10 +97,10 @@ def _is_address(base_url: str) -> bool:
     return url.scheme in ("http", "https") and url.host != "" and not url.query
 
 
-def read(call: Call[T], response: httpx.Response, tried: int) -> T:
-    return call.read(
-        response.status_code, response.content, response.headers.get("retry-after"), tried
-    )
+def is_export(response: httpx.Response) -> bool:
+    """Return whether an answer is an exported model, and not the page of a proxy."""
+    kind = response.headers.get("content-type", "")
+    return response.is_success and kind.startswith(NDJSON)
 
 
 def id_of(given: str | None) -> str:

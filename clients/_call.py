@@ -12,11 +12,11 @@ import msgspec
 from clients.errors import BY_CODE, ApiError, Detail, ProtocolError, TransportError
 
 T = TypeVar("T")
-JSON = "application/json"
+JSON, NDJSON = "application/json", "application/x-ndjson"
 _NOT_FOUND = 404
 _UNAVAILABLE = 503
-#: What a proxy answers that has no answer of the service's: it restarts, say.
-_GATEWAY = frozenset({502, _UNAVAILABLE, 504})
+#: What a proxy answers that has no answer of the service's: it restarts, say, or too much is asked.
+_GATEWAY = frozenset({429, 502, _UNAVAILABLE, 504})
 #: Place of an item in a batch, where a complaint begins with it.
 _ITEM = re.compile(r"^items\[(\d+)\]")
 
@@ -48,7 +48,9 @@ class Call(Generic[T]):
     def read(self, status: int, body: bytes, retry_after: str | None, tried: int) -> T:
         """Return the typed answer, or raise what the service's refusal stands for."""
         gone = self.gone_is_done and tried > 1 and status == _NOT_FOUND
-        if 200 <= status < 300 or gone or (self.refusal_is_answer and status == _UNAVAILABLE):
+        if gone:
+            return self.parse(b"")
+        if 200 <= status < 300 or (self.refusal_is_answer and status == _UNAVAILABLE):
             return self.parse(body)
         raise error_of(status, body, retry_after, self.before)
 
@@ -127,7 +129,7 @@ def decoder_of(kind: type[T]) -> Callable[[bytes], T]:
             return decoder.decode(body)
         except msgspec.DecodeError as error:
             raise ProtocolError(
-                f"expected a {kind.__name__}, got {body[:60]!r}: {error}"
+                f"expected a {kind.__name__.lstrip('_')}, got {body[:60]!r}: {error}"
             ) from error
 
     return decode

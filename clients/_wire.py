@@ -14,7 +14,7 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 
-from clients._call import Call, decoder_of
+from clients._call import NDJSON, Call, decoder_of
 from clients._values import check_finite, encode, names, numbers, plain
 from clients.errors import InputError, ProtocolError
 from clients.evaluation_types import Evaluation
@@ -38,7 +38,6 @@ from clients.types import (
     Times,
 )
 
-NDJSON = "application/x-ndjson"
 #: What the service promises to take in one batch.
 MAX_BATCH = 1000
 #: Well below the 24 MiB that the service takes by default, for batches of long instances.
@@ -239,9 +238,9 @@ def window_noise(model: str) -> Call[WindowNoise]:
 
 
 # -- whole models, and the service itself -------------------------------------------------
-def export_log(model: str) -> Call[bytes]:
-    """GET /v1/models/{model}/log."""
-    return Call(method="GET", path=_path(model, "log"), parse=bytes)
+def export_log(model: str) -> Call[None]:
+    """GET /v1/models/{model}/log, which is not parsed: it is handed on as it comes."""
+    return Call(method="GET", path=_path(model, "log"), parse=_no_export)
 
 
 def import_log(model: str, log: bytes | Iterable[bytes]) -> Call[Model]:
@@ -267,9 +266,9 @@ def ready() -> Call[Readiness]:
     return Call(method="GET", path="/readyz", parse=decoder_of(Readiness), refusal_is_answer=True)
 
 
-def live() -> Call[None]:
+def live() -> Call[_Live]:
     """GET /livez."""
-    return Call(method="GET", path="/livez", parse=_nothing)
+    return Call(method="GET", path="/livez", parse=decoder_of(_Live))
 
 
 def metrics() -> Call[str]:
@@ -290,6 +289,10 @@ class _Number(msgspec.Struct):
     number: int
 
 
+class _Live(msgspec.Struct):
+    live: bool
+
+
 class _DecisionItems(msgspec.Struct):
     items: list[Decision]
 
@@ -304,7 +307,13 @@ _number = decoder_of(_Number)
 
 
 def _nothing(body: bytes) -> None:
-    """Accept the empty body of a 204 (and that of the 404 which says the same)."""
+    """Accept the empty body of a 204; a page is that of a proxy, and nothing was done."""
+    if body:
+        raise ProtocolError(f"expected an empty answer, got {body[:60]!r}")
+
+
+def _no_export(body: bytes) -> None:
+    raise ProtocolError(f"expected an export, got {body[:60]!r}")
 
 
 def _state(body: bytes) -> State:
@@ -312,7 +321,7 @@ def _state(body: bytes) -> State:
     try:
         with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
             return {name: array if array.shape else array.item() for name, array in arrays.items()}
-    except (ValueError, BadZipFile) as error:
+    except (ValueError, EOFError, BadZipFile) as error:
         raise ProtocolError(f"expected an .npz of arrays, got {body[:20]!r}: {error}") from error
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from clients import _wire
-from clients._base import TIMEOUT_S, Base, id_of, ids_of, read
+from clients._base import TIMEOUT_S, Base, id_of, ids_of, is_export
 from clients._call import Call
 from clients.errors import ApiError, TransportError
 from clients.evaluation_types import Evaluation
@@ -240,12 +240,12 @@ class AsyncClient(Base):
         call = _wire.export_log(model)
         try:
             async with self._http.stream(call.method, call.path) as response:
-                if not response.is_success:
+                if not is_export(response):
                     await response.aread()
-                    read(call, response, 1)
+                    self._read(call, response, 1)
                 async for piece in response.aiter_bytes():
                     yield piece
-        except httpx.TransportError as error:
+        except (httpx.RequestError, TransportError) as error:
             raise self._broken(call, error) from error
 
     async def import_log(self, model: str, log: bytes | Iterable[bytes]) -> Model:
@@ -282,8 +282,8 @@ class AsyncClient(Base):
                         headers=call.headers(),
                         timeout=self._timeout(call),
                     )
-                return read(call, response, tried)
-            except (httpx.TransportError, TransportError, ApiError) as error:
+                return self._read(call, response, tried)
+            except (httpx.RequestError, TransportError, ApiError) as error:
                 await asyncio.sleep(self._wait_s(call, error, tried))
 
     async def _send_all(self, calls: list[Call[list[T]]]) -> list[T]:

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 import httpx
 
 from clients import _wire
-from clients._base import TIMEOUT_S, id_of, ids_of, read
+from clients._base import TIMEOUT_S, id_of, ids_of, is_export
 from clients._call import Call
 from clients._model_calls import ModelCalls
 from clients.errors import ApiError, TransportError
@@ -277,11 +277,11 @@ class Client(ModelCalls):
         call = _wire.export_log(model)
         try:
             with self._http.stream(call.method, call.path) as response:
-                if not response.is_success:
+                if not is_export(response):
                     response.read()
-                    read(call, response, 1)
+                    self._read(call, response, 1)
                 yield from response.iter_bytes()
-        except httpx.TransportError as error:
+        except (httpx.RequestError, TransportError) as error:
             raise self._broken(call, error) from error
 
     def import_log(self, model: str, log: bytes | Iterable[bytes]) -> Model:
@@ -326,8 +326,8 @@ class Client(ModelCalls):
                     headers=call.headers(),
                     timeout=self._timeout(call),
                 )
-                return read(call, response, tried)
-            except (httpx.TransportError, TransportError, ApiError) as error:
+                return self._read(call, response, tried)
+            except (httpx.RequestError, TransportError, ApiError) as error:
                 time.sleep(self._wait_s(call, error, tried))
 
     def _send_all(self, calls: list[Call[list[T]]]) -> list[T]:

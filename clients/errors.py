@@ -58,7 +58,8 @@ class InputError(MisclickError, ValueError):
 class TransportError(MisclickError):
     """No whole answer came: refused, broken or timed out, on the last try too.
 
-    So does a proxy say (502, 503 or 504, without the service's words) that got none itself.
+    So does a proxy say (502, 503 or 504, without the service's words) that got none itself, or
+    that was asked too often (429).
     """
 
 

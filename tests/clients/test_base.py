@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import httpx
@@ -39,7 +40,7 @@ class _Proxy:
         return httpx.Response(200, json={"models": []})
 
 
-@pytest.mark.parametrize("status", [502, 503, 504])
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
 async def test_a_service_that_restarts_behind_a_proxy_is_asked_again(status: int) -> None:
     """As one that refuses connections is, without a proxy."""
     for failures in (1, 2):
@@ -153,6 +154,62 @@ def test_what_no_client_can_be_made_of_is_said(
     with pytest.raises(InputError, match=f"^{complaint}") as refused:
         kind(**({"base_url": "http://a"} | wrong))
     assert "s3cr" not in str(refused.value)
+
+
+def test_a_redirect_is_told_with_where_it_leads() -> None:
+    """Of a service that has moved to https, the words of the proxy told nothing."""
+    moved = httpx.MockTransport(
+        lambda _: httpx.Response(301, text=PAGE, headers={"location": "https://b/v1/models"})
+    )
+    said = r"GET http://a/v1/models: 301: expected an answer, got sent on to https://b/v1/models$"
+    with (
+        Client("http://a", transport=moved) as client,
+        pytest.raises(ProtocolError, match=said),
+    ):
+        client.list_models()
+
+
+@pytest.mark.parametrize("page", [PAGE, ""])
+async def test_a_page_is_no_answer(page: str) -> None:
+    """A model was held for deleted, a service for alive, and a page for an export."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, text=page))
+    with Client("http://a", transport=transport) as client:
+        for call in (
+            client.live,
+            partial(client.state, "m"),
+            lambda: list(client.export_log("m")),
+            # The service itself answers a delete with nothing.
+            partial(client.delete_model, "m") if page else client.list_models,
+        ):
+            with pytest.raises(ProtocolError, match=r"^[A-Z]+ http://a/.*: expected a"):
+                call()
+    async with AsyncClient("http://a", transport=transport) as other:
+        with pytest.raises(ProtocolError, match=r"^GET http://a/v1/models/m/log: expected an exp"):
+            _ = [piece async for piece in other.export_log("m")]
+
+
+async def test_an_answer_that_cannot_be_unpacked_is_none() -> None:
+    """It raised an error of httpx, which nobody expects, and was not asked for again."""
+    answers: list[httpx.Response] = []
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        packed = {"content-encoding": "gzip", "content-type": "application/x-ndjson"}
+        broken = httpx.ByteStream(b"cut")
+        answers.append(httpx.Response(200, headers=packed, stream=broken))
+        return answers[-1]
+
+    transport = httpx.MockTransport(answer)
+    with Client("http://a", transport=transport, retries=SOON) as client:
+        with pytest.raises(TransportError, match="DecodingError"):
+            client.list_models()
+        assert len(answers) == SOON.tries
+        with pytest.raises(TransportError, match="DecodingError"):
+            list(client.export_log("m"))
+    async with AsyncClient("http://a", transport=transport, retries=SOON) as other:
+        with pytest.raises(TransportError, match="DecodingError"):
+            await other.list_models()
+        with pytest.raises(TransportError, match="DecodingError"):
+            _ = [piece async for piece in other.export_log("m")]
 
 
 def test_a_redirect_is_no_export() -> None:
