@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import secrets
@@ -45,6 +46,9 @@ RELOAD_TIMES, RELOAD_S = 4.0, (0.5, 3.0)
 CANCEL_S = 0.1
 #: How often snapshots are considered, and alarms looked at.
 SNAPSHOT_CHECK_S = 1.0
+#: How long a worker that ends takes for snapshots of all its models: what is in none is in the log,
+#: and each waits in vain for a store that hangs.
+LAST_SNAPSHOTS_S = 5.0
 #: How often a worker looks whether it still signs as the others do.
 SECRET_CHECK_S = 1.0
 #: How often the memory of models that were let go is freed; after one was made, it is at once.
@@ -152,6 +156,8 @@ class Host:
         self.drop(key)
         now_s = time.monotonic()
         pause_s = min(max(RELOAD_TIMES * (now_s - begin_s), RELOAD_S[0]), RELOAD_S[1])
+        # Without the others: while Redis is away, this is said of any name that is asked for.
+        self._failed = {name: told for name, told in self._failed.items() if now_s < told[0]}
         self._failed[key] = now_s + pause_s, str(error)
 
     async def _signing_secret(self) -> bytes:
@@ -200,11 +206,16 @@ class Host:
     async def stop(self) -> None:
         """Stop the background work, and store what is not yet in a snapshot."""
         await end_tasks(self._tasks)
-        for replica in self.replicas:
-            try:
-                await replica.save_snapshot()
-            except ServiceError as error:
-                log.warning("no last snapshot", extra={"model": replica.key, "why": str(error)})
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_SNAPSHOTS_S):
+                for replica in self.replicas:
+                    await self._save_last(replica)
+
+    async def _save_last(self, replica: Replica) -> None:
+        try:
+            await replica.save_snapshot()
+        except ServiceError as error:
+            log.warning("no last snapshot", extra={"model": replica.key, "why": str(error)})
 
     async def _refresh(self) -> None:
         now_s = time.monotonic()
@@ -223,6 +234,7 @@ class Host:
 
     async def _sweep(self) -> None:
         keys = await self.store.list_keys()
+        self._addresses = {key: self._addresses[key] for key in keys if key in self._addresses}
         if not keys:
             return
         now_ms, deadlines = await self.store.first_deadlines(keys)

@@ -97,9 +97,10 @@ class Models:
     async def delete(self, caller: Caller, name: str) -> None:
         """Delete a model with its log, decisions and snapshots."""
         key = caller.key_of(name)
+        # First, or the background work may tell of a model that is gone, it knows not how.
+        self._host.drop(key)
         if not await self._store.delete(key):
             raise NotFound(f"there is no model {name!r}")
-        self._host.drop(key)
 
     async def change_labels(self, caller: Caller, name: str, change: LabelsIn) -> ModelOut:
         """Add (or bring back) and retire labels; what is so already stays so."""

@@ -235,28 +235,6 @@ async def test_one_broken_model_harms_no_other(
                 await host.use(broken.key, ask(1))
 
 
-async def test_what_nobody_foresaw_of_one_model_harms_no_other(
-    store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Without memory for one model's snapshot, say, the others still get theirs."""
-    saved = list[str]()
-
-    async def save(replica: Replica) -> None:
-        saved.append(replica.key)
-        if len(set(saved)) == 1:
-            raise MemoryError
-
-    monkeypatch.setattr(Replica, "save_snapshot", save)
-    async with opened(store_url) as store:
-        keys = {(await make(store)).key for _ in range(3)}
-        host = Host(store, Settings(snapshot_events=1))
-        for key in keys:
-            await play(await host.replica(key), 1)
-        with caplog.at_level(logging.CRITICAL, "misclick"):
-            await host._snapshot()
-    assert set(saved) == keys
-
-
 def _is_at(host: Host, address: Address, seq: int) -> bool:
     return any(copy.key == address.key and copy.fold.seq == seq for copy in host.replicas)
 
