@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 from zipfile import BadZipFile
@@ -14,7 +15,7 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 
-from clients._call import NDJSON, Call, decoder_of
+from clients._call import NDJSON, Call, T, decoder_of
 from clients._values import check_finite, encode, names, numbers, plain
 from clients.errors import InputError, ProtocolError
 from clients.evaluation_types import Evaluation
@@ -64,7 +65,7 @@ def list_models() -> Call[list[Model]]:
 
 def get_model(model: str) -> Call[Model]:
     """GET /v1/models/{model}."""
-    return Call(method="GET", path=_path(model), parse=decoder_of(Model))
+    return _get(Model, model)
 
 
 def delete_model(model: str) -> Call[None]:
@@ -84,8 +85,7 @@ def change_labels(
         changes["features"] = {
             name: numbers(f"features[{name!r}]", values) for name, values in features.items()
         }
-    body = encode(changes)
-    return Call(method="POST", path=_path(model, "labels"), body=body, parse=decoder_of(Model))
+    return _post(Model, changes, model, "labels")
 
 
 def set_rates(
@@ -104,8 +104,7 @@ def set_rates(
 
 def add_challenger(model: str, challenger: Challenger) -> Call[Model]:
     """POST /v1/models/{model}/challengers."""
-    path = _path(model, "challengers")
-    return Call(method="POST", path=path, body=encode(challenger), parse=decoder_of(Model))
+    return _post(Model, challenger, model, "challengers")
 
 
 def drop_challenger(model: str, name: str) -> Call[None]:
@@ -139,14 +138,13 @@ def relearn(
 
 def evaluate(model: str, rounds: int | None) -> Call[Evaluation]:
     """GET /v1/models/{model}/evaluation."""
-    path = _path(model, "evaluation")
-    asked = "" if rounds is None else f"?rounds={rounds}"
-    return Call(method="GET", path=path + asked, parse=decoder_of(Evaluation))
+    call = _get(Evaluation, model, "evaluation")
+    return call if rounds is None else replace(call, path=f"{call.path}?rounds={rounds}")
 
 
 def noise(model: str) -> Call[Noise]:
     """GET /v1/models/{model}/noise."""
-    return Call(method="GET", path=_path(model, "noise"), parse=decoder_of(Noise))
+    return _get(Noise, model, "noise")
 
 
 def estimate_noise(model: str) -> Call[int]:
@@ -163,8 +161,7 @@ def cancel_estimate(model: str) -> Call[None]:
 # -- the loop -----------------------------------------------------------------------------
 def predict(model: str, instance: Instance, request_id: str) -> Call[Decision]:
     """POST /v1/models/{model}/predict."""
-    body = encode(_instance(instance, request_id))
-    return Call(method="POST", path=_path(model, "predict"), body=body, parse=decoder_of(Decision))
+    return _post(Decision, _instance(instance, request_id), model, "predict")
 
 
 def predict_batch(
@@ -177,12 +174,7 @@ def predict_batch(
 
 def feedback(model: str, item: Feedback) -> Call[Receipt]:
     """POST /v1/models/{model}/feedback."""
-    return Call(
-        method="POST",
-        path=_path(model, "feedback"),
-        body=encode(_checked(item)),
-        parse=decoder_of(Receipt),
-    )
+    return _post(Receipt, _checked(item), model, "feedback")
 
 
 def feedback_batch(model: str, items: Sequence[Feedback]) -> list[Call[list[Receipt]]]:
@@ -193,8 +185,7 @@ def feedback_batch(model: str, items: Sequence[Feedback]) -> list[Call[list[Rece
 
 def learn(model: str, example: Example, request_id: str) -> Call[Receipt]:
     """POST /v1/models/{model}/learn."""
-    body = encode(_example(example, request_id))
-    return Call(method="POST", path=_path(model, "learn"), body=body, parse=decoder_of(Receipt))
+    return _post(Receipt, _example(example, request_id), model, "learn")
 
 
 def learn_batch(
@@ -207,8 +198,7 @@ def learn_batch(
 
 def tell_round(model: str, told: Round, request_id: str) -> Call[Receipt]:
     """POST /v1/models/{model}/rounds."""
-    body = encode(_round(told, request_id))
-    return Call(method="POST", path=_path(model, "rounds"), body=body, parse=decoder_of(Receipt))
+    return _post(Receipt, _round(told, request_id), model, "rounds")
 
 
 def tell_rounds(
@@ -221,20 +211,17 @@ def tell_rounds(
 
 def neighbors(model: str, x: Features) -> Call[Neighbors]:
     """POST /v1/models/{model}/neighbors."""
-    body = encode({"x": plain(x)})
-    return Call(
-        method="POST", path=_path(model, "neighbors"), body=body, parse=decoder_of(Neighbors)
-    )
+    return _post(Neighbors, {"x": plain(x)}, model, "neighbors")
 
 
 def hubs(model: str) -> Call[Hubs]:
     """GET /v1/models/{model}/hubs."""
-    return Call(method="GET", path=_path(model, "hubs"), parse=decoder_of(Hubs))
+    return _get(Hubs, model, "hubs")
 
 
 def window_noise(model: str) -> Call[WindowNoise]:
     """GET /v1/models/{model}/noise, of a learner that reads the noise off its neighbours."""
-    return Call(method="GET", path=_path(model, "noise"), parse=decoder_of(WindowNoise))
+    return _get(WindowNoise, model, "noise")
 
 
 # -- whole models, and the service itself -------------------------------------------------
@@ -338,6 +325,15 @@ def _path(*names: str) -> str:
         if name in ("", ".", ".."):
             raise InputError(f"name: expected that of a model or a challenger, got {name!r}")
     return "/".join(("/v1/models", *(quote(name, safe="") for name in names)))
+
+
+def _get(answer: type[T], *names: str) -> Call[T]:
+    return Call(method="GET", path=_path(*names), parse=decoder_of(answer))
+
+
+def _post(answer: type[T], body: object, *names: str) -> Call[T]:
+    path = _path(*names)
+    return Call(method="POST", path=path, body=encode(body), parse=decoder_of(answer))
 
 
 def _batches(path: str, items: Sequence[object], answer: type[Any]) -> list[Call[list[Any]]]:
