@@ -23,8 +23,8 @@ def _of_numpy(value: object) -> object:
     raise InputError(f"expected what JSON can say, got a {type(value).__name__}: {_quote(value)}")
 
 
-#: The JSON of a value.
-encode = msgspec.json.Encoder(enc_hook=_of_numpy).encode
+#: The JSON of a value; decimals, as databases give them, are numbers in it.
+encode = msgspec.json.Encoder(enc_hook=_of_numpy, decimal_format="number").encode
 
 
 def plain(x: Features) -> list[float] | dict[str, float | str]:

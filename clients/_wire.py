@@ -6,7 +6,7 @@ Each function returns a `Call`, or several for a batch; `Client` and `AsyncClien
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -168,7 +168,7 @@ def predict_batch(
     model: str, instances: Sequence[Instance], request_ids: Sequence[str]
 ) -> list[Call[list[Decision]]]:
     """POST /v1/models/{model}/predict/batch, in as many calls as it takes."""
-    items = [_instance(*pair) for pair in zip(instances, request_ids, strict=True)]
+    items = _each(_instance, instances, request_ids)
     return _batches(_path(model, "predict", "batch"), items, _DecisionItems)
 
 
@@ -179,8 +179,7 @@ def feedback(model: str, item: Feedback) -> Call[Receipt]:
 
 def feedback_batch(model: str, items: Sequence[Feedback]) -> list[Call[list[Receipt]]]:
     """POST /v1/models/{model}/feedback/batch, in as many calls as it takes."""
-    checked = [_checked(item) for item in items]
-    return _batches(_path(model, "feedback", "batch"), checked, _ReceiptItems)
+    return _batches(_path(model, "feedback", "batch"), _each(_checked, items), _ReceiptItems)
 
 
 def learn(model: str, example: Example, request_id: str) -> Call[Receipt]:
@@ -192,7 +191,7 @@ def learn_batch(
     model: str, examples: Sequence[Example], request_ids: Sequence[str]
 ) -> list[Call[list[Receipt]]]:
     """POST /v1/models/{model}/learn/batch, in as many calls as it takes."""
-    items = [_example(*pair) for pair in zip(examples, request_ids, strict=True)]
+    items = _each(_example, examples, request_ids)
     return _batches(_path(model, "learn", "batch"), items, _ReceiptItems)
 
 
@@ -205,7 +204,7 @@ def tell_rounds(
     model: str, rounds: Sequence[Round], request_ids: Sequence[str]
 ) -> list[Call[list[Receipt]]]:
     """POST /v1/models/{model}/rounds/batch, in as many calls as it takes."""
-    items = [_round(*pair) for pair in zip(rounds, request_ids, strict=True)]
+    items = _each(_round, rounds, request_ids)
     return _batches(_path(model, "rounds", "batch"), items, _ReceiptItems)
 
 
@@ -334,6 +333,17 @@ def _get(answer: type[T], *names: str) -> Call[T]:
 def _post(answer: type[T], body: object, *names: str) -> Call[T]:
     path = _path(*names)
     return Call(method="POST", path=path, body=encode(body), parse=decoder_of(answer))
+
+
+def _each(build: Callable[..., object], *columns: Sequence[object]) -> list[object]:
+    """Return what is built of each item; what is wrong with one begins with its place."""
+    built = []
+    for place, item in enumerate(zip(*columns, strict=True)):
+        try:
+            built.append(build(*item))
+        except InputError as error:
+            raise InputError(f"items[{place}].{error}") from None
+    return built
 
 
 def _batches(path: str, items: Sequence[object], answer: type[Any]) -> list[Call[list[Any]]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -20,6 +22,7 @@ from clients.types import (
     Instance,
     LabelFeatures,
     ModelSpec,
+    Round,
 )
 
 
@@ -45,6 +48,31 @@ def test_numbers_of_numpy_are_numbers() -> None:
     options: Any = {"kind": "rcnbf", "gamma": np.float64(0.5)}
     spec = ModelSpec(name="m", labels=("a",), features=Dense(3), learner=options)
     assert _sent(_wire.create_model(spec).body)["learner"]["gamma"] == 0.5
+
+
+def test_decimals_are_numbers() -> None:
+    """Those of a database came to the service as strings, and were refused as such."""
+    price: Any = {"price": Decimal("19.90")}
+    assert (
+        _wire.predict("m", Instance(x=price), "r").body == b'{"x":{"price":19.90},"request_id":"r"}'
+    )
+
+
+def test_what_is_wrong_with_an_item_names_it() -> None:
+    """Of a thousand visits, the one with a NaN is found, as where the service refuses it."""
+    x, bad, ids = [1.0], [math.nan], ["p", "q"]
+    visits = [Instance(x=x), Instance(x=bad)]
+    examples = [Example(x=bad, label="a"), Example(x=x, label="a")]
+    rounds = [Round(x=x, label="a", propensity=p, feedback=1) for p in (0.5, math.nan)]
+    clicks = [Feedback("d", 1), Feedback(None, 1)]
+    for said, call in (
+        (r"items\[1\]\.x\[0\]: expected a", partial(_wire.predict_batch, "m", visits, ids)),
+        (r"items\[0\]\.x\[0\]: expected a", partial(_wire.learn_batch, "m", examples, ids)),
+        (r"items\[1\]\.propensity: expected a", partial(_wire.tell_rounds, "m", rounds, ids)),
+        (r"items\[1\]\.decision_id: expected", partial(_wire.feedback_batch, "m", clicks)),
+    ):
+        with pytest.raises(InputError, match=f"^{said}"):
+            call()
 
 
 def test_a_spec_takes_lists() -> None:
