@@ -129,7 +129,7 @@ def decoder_of(kind: type[T]) -> Callable[[bytes], T]:
             return decoder.decode(body)
         except msgspec.DecodeError as error:
             raise ProtocolError(
-                f"expected a {kind.__name__.lstrip('_')}, got {body[:60]!r}: {error}"
+                f"expected a {kind.__name__}, got {body[:60]!r}: {error}"
             ) from error
 
     return decode

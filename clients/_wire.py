@@ -1,23 +1,31 @@
-"""The pure core of the client: what a call sends, and what its answer means. No IO.
+"""The pure core of the client: what a call sends, and who reads its answer. No IO.
 
 Each function returns a `Call`, or several for a batch; `Client` and `AsyncClient` send it.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
-from zipfile import BadZipFile
 
 import msgspec
-import numpy as np
 
+from clients._answers import (
+    DecisionItems,
+    Live,
+    ReceiptItems,
+    models,
+    no_export,
+    nothing,
+    numbered,
+    seq,
+    state_of,
+)
 from clients._call import NDJSON, Call, T, decoder_of
 from clients._values import check_finite, encode, names, numbers, plain
-from clients.errors import InputError, ProtocolError
+from clients.errors import InputError
 from clients.evaluation_types import Evaluation
 from clients.neighbor_types import Hubs, Neighbors, WindowNoise
 from clients.noise_types import Noise, NoiseRates
@@ -60,7 +68,7 @@ def create_model(spec: ModelSpec) -> Call[Model]:
 
 def list_models() -> Call[list[Model]]:
     """GET /v1/models."""
-    return Call(method="GET", path="/v1/models", parse=lambda body: _models(body).models)
+    return Call(method="GET", path="/v1/models", parse=lambda body: models(body).models)
 
 
 def get_model(model: str) -> Call[Model]:
@@ -70,7 +78,7 @@ def get_model(model: str) -> Call[Model]:
 
 def delete_model(model: str) -> Call[None]:
     """DELETE /v1/models/{model}."""
-    return Call(method="DELETE", path=_path(model), parse=_nothing, gone_is_done=True)
+    return Call(method="DELETE", path=_path(model), parse=nothing, gone_is_done=True)
 
 
 def change_labels(
@@ -98,7 +106,7 @@ def set_rates(
         _check_rates(f"by_label[{name!r}].", one.rho_0, one.rho_1)
     body = encode({"rho_0": rho_0, "rho_1": rho_1, "by_label": each})
     return Call(
-        method="POST", path=_path(model, "rates"), body=body, parse=lambda got: _seq(got).seq
+        method="POST", path=_path(model, "rates"), body=body, parse=lambda got: seq(got).seq
     )
 
 
@@ -110,7 +118,7 @@ def add_challenger(model: str, challenger: Challenger) -> Call[Model]:
 def drop_challenger(model: str, name: str) -> Call[None]:
     """DELETE /v1/models/{model}/challengers/{challenger}."""
     path = _path(model, "challengers", name)
-    return Call(method="DELETE", path=path, parse=_nothing, gone_is_done=True)
+    return Call(method="DELETE", path=path, parse=nothing, gone_is_done=True)
 
 
 def promote(model: str, name: str) -> Call[Model]:
@@ -150,12 +158,12 @@ def noise(model: str) -> Call[Noise]:
 def estimate_noise(model: str) -> Call[int]:
     """POST /v1/models/{model}/noise/estimate."""
     path = _path(model, "noise", "estimate")
-    return Call(method="POST", path=path, parse=lambda got: _number(got).number)
+    return Call(method="POST", path=path, parse=lambda got: numbered(got).number)
 
 
 def cancel_estimate(model: str) -> Call[None]:
     """DELETE /v1/models/{model}/noise/estimate."""
-    return Call(method="DELETE", path=_path(model, "noise", "estimate"), parse=_nothing)
+    return Call(method="DELETE", path=_path(model, "noise", "estimate"), parse=nothing)
 
 
 # -- the loop -----------------------------------------------------------------------------
@@ -169,7 +177,7 @@ def predict_batch(
 ) -> list[Call[list[Decision]]]:
     """POST /v1/models/{model}/predict/batch, in as many calls as it takes."""
     items = _each(_instance, instances, request_ids)
-    return _batches(_path(model, "predict", "batch"), items, _DecisionItems)
+    return _batches(_path(model, "predict", "batch"), items, DecisionItems)
 
 
 def feedback(model: str, item: Feedback) -> Call[Receipt]:
@@ -179,7 +187,7 @@ def feedback(model: str, item: Feedback) -> Call[Receipt]:
 
 def feedback_batch(model: str, items: Sequence[Feedback]) -> list[Call[list[Receipt]]]:
     """POST /v1/models/{model}/feedback/batch, in as many calls as it takes."""
-    return _batches(_path(model, "feedback", "batch"), _each(_checked, items), _ReceiptItems)
+    return _batches(_path(model, "feedback", "batch"), _each(_checked, items), ReceiptItems)
 
 
 def learn(model: str, example: Example, request_id: str) -> Call[Receipt]:
@@ -192,7 +200,7 @@ def learn_batch(
 ) -> list[Call[list[Receipt]]]:
     """POST /v1/models/{model}/learn/batch, in as many calls as it takes."""
     items = _each(_example, examples, request_ids)
-    return _batches(_path(model, "learn", "batch"), items, _ReceiptItems)
+    return _batches(_path(model, "learn", "batch"), items, ReceiptItems)
 
 
 def tell_round(model: str, told: Round, request_id: str) -> Call[Receipt]:
@@ -205,7 +213,7 @@ def tell_rounds(
 ) -> list[Call[list[Receipt]]]:
     """POST /v1/models/{model}/rounds/batch, in as many calls as it takes."""
     items = _each(_round, rounds, request_ids)
-    return _batches(_path(model, "rounds", "batch"), items, _ReceiptItems)
+    return _batches(_path(model, "rounds", "batch"), items, ReceiptItems)
 
 
 def neighbors(model: str, x: Features) -> Call[Neighbors]:
@@ -226,7 +234,7 @@ def window_noise(model: str) -> Call[WindowNoise]:
 # -- whole models, and the service itself -------------------------------------------------
 def export_log(model: str) -> Call[None]:
     """GET /v1/models/{model}/log, which is not parsed: it is handed on as it comes."""
-    return Call(method="GET", path=_path(model, "log"), parse=_no_export)
+    return Call(method="GET", path=_path(model, "log"), parse=no_export)
 
 
 def import_log(model: str, log: bytes | Iterable[bytes]) -> Call[Model]:
@@ -244,7 +252,7 @@ def import_log(model: str, log: bytes | Iterable[bytes]) -> Call[Model]:
 
 def state(model: str) -> Call[State]:
     """GET /v1/models/{model}/state."""
-    return Call(method="GET", path=_path(model, "state"), parse=_state)
+    return Call(method="GET", path=_path(model, "state"), parse=state_of)
 
 
 def ready() -> Call[Readiness]:
@@ -252,63 +260,14 @@ def ready() -> Call[Readiness]:
     return Call(method="GET", path="/readyz", parse=decoder_of(Readiness), refusal_is_answer=True)
 
 
-def live() -> Call[_Live]:
+def live() -> Call[Live]:
     """GET /livez."""
-    return Call(method="GET", path="/livez", parse=decoder_of(_Live))
+    return Call(method="GET", path="/livez", parse=decoder_of(Live))
 
 
 def metrics() -> Call[str]:
     """GET /metrics."""
     return Call(method="GET", path="/metrics", parse=bytes.decode)
-
-
-# -- answers ------------------------------------------------------------------------------
-class _Models(msgspec.Struct):
-    models: list[Model]
-
-
-class _Seq(msgspec.Struct):
-    seq: int
-
-
-class _Number(msgspec.Struct):
-    number: int
-
-
-class _Live(msgspec.Struct):
-    live: bool
-
-
-class _DecisionItems(msgspec.Struct):
-    items: list[Decision]
-
-
-class _ReceiptItems(msgspec.Struct):
-    items: list[Receipt]
-
-
-_models = decoder_of(_Models)
-_seq = decoder_of(_Seq)
-_number = decoder_of(_Number)
-
-
-def _nothing(body: bytes) -> None:
-    """Accept the empty body of a 204; a page is that of a proxy, and nothing was done."""
-    if body:
-        raise ProtocolError(f"expected an empty answer, got {body[:60]!r}")
-
-
-def _no_export(body: bytes) -> None:
-    raise ProtocolError(f"expected an export, got {body[:60]!r}")
-
-
-def _state(body: bytes) -> State:
-    """Read a `.npz` of named arrays; those without a shape are scalars."""
-    try:
-        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-            return {name: array if array.shape else array.item() for name, array in arrays.items()}
-    except (ValueError, EOFError, BadZipFile) as error:
-        raise ProtocolError(f"expected an .npz of arrays, got {body[:20]!r}: {error}") from error
 
 
 # -- requests -----------------------------------------------------------------------------
