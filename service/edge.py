@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias, cast
 from urllib.parse import parse_qsl
 
@@ -42,6 +43,9 @@ log = logging.getLogger("misclick.http")
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 PREFIX = "/v1/models/"
+#: Bytes of bodies that one worker holds at once (and one body always): parsed, they take three times
+#: as much memory.
+MOST_HELD_BYTES = 128 * 2**20
 #: Counted as the status of a request whose client went away, as other servers do.
 CLIENT_GONE = 499
 #: Methods that metrics tell apart: anybody may invent others.
@@ -68,6 +72,8 @@ class Edge:
         self._settings = settings
         self._metrics = metrics
         self._active = 0
+        self._held_bytes = 0
+        self._most_held_bytes = max(MOST_HELD_BYTES, settings.max_batch_body_bytes)
         self._hot: dict[str, tuple[Call, KeyScope, str]] = {
             "predict": (calls.predict, KeyScope.PREDICT, "/v1/models/{model}/predict"),
             "feedback": (calls.feedback, KeyScope.FEEDBACK, "/v1/models/{model}/feedback"),
@@ -100,7 +106,8 @@ class Edge:
             if hot is not None:
                 await self._answer_hot(hot, model, scope, receive, answer)
             else:
-                await self._app(scope, self._limited(scope, receive), answer)
+                with self._limited(scope, receive) as limited:
+                    await self._app(scope, limited, answer)
         except ServiceError as error:
             await answer.refuse(error)
         except ClientDisconnect:
@@ -155,11 +162,15 @@ class Edge:
                 more = message.get("more_body", False)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        """Return a `receive` that raises once the body is over its limit or too slow."""
+    @contextmanager
+    def _limited(self, scope: Scope, receive: Receive) -> Iterator[Receive]:
+        """Yield a `receive` that raises once the body is over its limit or too slow.
+
+        So it does, too, where it would be too much beside the bodies of others.
+        """
         path: str = scope["path"]
-        streamed = path.endswith("/import")
-        if streamed:
+        held = not path.endswith("/import")
+        if not held:
             most = self._settings.max_import_bytes
         elif path.endswith("/batch"):
             most = self._settings.max_batch_body_bytes
@@ -177,15 +188,22 @@ class Edge:
                 # Starlette waits here for the client to go away while it streams an answer.
                 return await receive()
             # An import may take long, as long as something comes.
-            with _Patience(_now_s() + timeout_s if streamed else end_s):
+            with _Patience(end_s if held else _now_s() + timeout_s):
                 message = await receive()
-            seen += len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            seen += size
+            self._held_bytes += size if held else 0
             ended = not message.get("more_body")
             if seen > most:
                 raise TooLarge(f"body: expected at most {most} bytes")
+            if held and self._held_bytes > self._most_held_bytes:
+                raise TooManyRequests("the bodies of the calls being answered are too large")
             return message
 
-        return counted
+        try:
+            yield counted
+        finally:
+            self._held_bytes -= seen if held else 0
 
 
 class _Answer:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import service.edge
 from service.edge import Edge
 from tests.service.apps import (
     JSON,
@@ -221,6 +222,34 @@ async def test_too_many_requests_are_turned_away(valkey_url: str) -> None:
             task.cancel()
         await asyncio.gather(*slow, return_exceptions=True)
         assert (await call(app, "POST", path + "/predict", [b"{}"], JSON)).status == 422
+
+
+async def test_bodies_are_not_held_without_end(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large batches that come together are turned away before their bodies fill the memory."""
+    monkeypatch.setattr(service.edge, "MOST_HELD_BYTES", BATCH_LIMIT)
+    async with running_app(valkey_url, max_batch_body_bytes=BATCH_LIMIT) as app:
+        async with client_of(app) as client:
+            path = await create(client)
+        half = BATCH_LIMIT // 2 * b" "
+        slow = [
+            asyncio.create_task(call(app, "POST", f"{path}/predict/batch", [half, 9.0], JSON))
+            for _ in range(2)
+        ]
+        await asyncio.sleep(0.05)
+        body = json.dumps({"items": [{"x": [1, 2, 3]}]}).encode()
+        answer = await call(app, "POST", f"{path}/predict/batch", [body], JSON)
+        assert (answer.status, error_of(answer)["code"]) == (429, "too_many_requests")
+        for task in slow:
+            task.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+        too_large = [half, half, half]
+        for _ in range(2):
+            answer = await call(app, "POST", f"{path}/predict/batch", too_large, JSON)
+            assert answer.status == 413
+        answer = await call(app, "POST", f"{path}/predict/batch", [body], JSON)
+        assert answer.status == 200
 
 
 async def test_a_batch_has_a_limit_of_items(app: Edge, path: str) -> None:
