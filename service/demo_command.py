@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -25,11 +23,12 @@ from clients.replay.live import LiveBoard
 from clients.replay.report import percent, plot, table
 from clients.replay.run import Replay, Track
 from clients.replay.stream import ClickStream, Noise
+from service.commands import ended, ending_in_order
 from service.outputs import check_outputs
 from service.replay_command import model_spec
 
 if TYPE_CHECKING:
-    from service.replay_command import Subparsers
+    from service.commands import Subparsers
 
 #: False and missed clicks: mild noise and heavy noise.
 NOISES = ((0.15, 0.15), (0.2, 0.4))
@@ -78,15 +77,11 @@ def run(args: argparse.Namespace) -> int:
         # Before the replay: it takes a minute or two, and the picture comes last.
         args.png.parent.mkdir(parents=True, exist_ok=True)
         check_outputs(png=args.png)
-        with _ending_in_order(), running_service() as url, Client(url) as client:
+        with ending_in_order(), running_service() as url, Client(url) as client:
             console.print(f"The service answers at {url}", soft_wrap=True)
             _demo(args, client, console)
-    except (DemoError, MisclickError, OSError) as error:
-        print(f"misclick demo: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("misclick demo: stopped", file=sys.stderr)
-        return 130
+    except (DemoError, MisclickError, OSError, KeyboardInterrupt) as error:
+        return ended("demo", error)
     return 0
 
 
@@ -238,20 +233,3 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
         child.wait()
     if child.stdin is not None:
         child.stdin.close()
-
-
-@contextmanager
-def _ending_in_order() -> Iterator[None]:
-    """Treat a request to end, and a closed terminal, like Ctrl-C: clean up, then go."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    # Ctrl-C too: whoever started this in the background may have had it ignored.
-    kinds = [signal.SIGINT, signal.SIGTERM] + ([signal.SIGHUP] if os.name == "posix" else [])
-    before = {kind: signal.signal(kind, interrupt) for kind in kinds}
-    try:
-        yield
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)

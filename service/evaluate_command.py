@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from typing import TYPE_CHECKING
 
 import msgspec
 from rich.console import Console
 
-from clients import Client, MisclickError
+from clients import MisclickError
 from clients.evaluation_report import doubts, slice_summary, values_table
-from service.replay_command import API_KEY_VARIABLE, in_words
+from service.commands import API_KEY_VARIABLE, client_of, ended
 
 if TYPE_CHECKING:
-    from service.replay_command import Subparsers
-
+    from service.commands import Subparsers
 
 #: More than a table takes.
 TABLE_CHARS = 200
@@ -47,11 +44,10 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show what is found; return the exit status."""
     try:
-        with Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE) or None) as client:
+        with client_of(args.url) as client:
             found = client.evaluate(args.model, rounds=args.rounds)
-    except MisclickError as error:
-        print(f"misclick evaluate: {in_words(error)}", file=sys.stderr)
-        return 2
+    except (MisclickError, KeyboardInterrupt) as error:
+        return ended("evaluate", error)
     if args.json:
         print(msgspec.json.encode(found).decode())
         return 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,11 +23,11 @@ from clients.noise_report import (
     summary,
 )
 from clients.window_noise_report import window_summary, window_tables
+from service.commands import API_KEY_VARIABLE, client_of, ended
 from service.outputs import check_outputs
-from service.replay_command import API_KEY_VARIABLE, in_words
 
 if TYPE_CHECKING:
-    from service.replay_command import Subparsers
+    from service.commands import Subparsers
 
 #: The service's own limit on a training by default (600 s), tried again once, and some.
 WAIT_S = 1500.0
@@ -89,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     noise: Noise | WindowNoise
     try:
         check_outputs(png=args.png)
-        with Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE) or None) as client:
+        with client_of(args.url) as client:
             if args.estimate:
                 number = client.estimate_noise(args.model)
                 # Standard output is for what is known in the end.
@@ -105,14 +103,9 @@ def run(args: argparse.Namespace) -> int:
             _show(noise, Console(highlight=False))
         if args.png:
             _draw(args, noise)
-    except (MisclickError, OSError) as error:
-        print(f"misclick noise: {in_words(error)}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(
-            "misclick noise: stopped; what was asked for goes on, until --cancel", file=sys.stderr
-        )
-        return 130
+    except (MisclickError, OSError, KeyboardInterrupt) as error:
+        going_on = "stopped; what was asked for goes on, until --cancel"
+        return ended("noise", error, stopped=going_on)
     return 0
 
 

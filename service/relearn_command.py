@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from clients import Client, InputError, MisclickError, Relearned, Times
-from service.replay_command import API_KEY_VARIABLE, in_words, parse_learner
+from clients import InputError, MisclickError, Relearned, Times
+from service.commands import API_KEY_VARIABLE, client_of, ended
+from service.replay_command import parse_learner
 
 if TYPE_CHECKING:
-    from service.replay_command import Subparsers
+    from service.commands import Subparsers
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -58,11 +57,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         without = [parse_times(text) for text in args.without]
         learner = None if args.learner is None else parse_learner(args.learner)
-        with Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE) or None) as client:
+        with client_of(args.url) as client:
             found = client.relearn(args.model, args.name, without=without, learner=learner)
-    except MisclickError as error:
-        print(f"misclick relearn: {in_words(error)}", file=sys.stderr)
-        return 2
+    except (MisclickError, KeyboardInterrupt) as error:
+        return ended("relearn", error, stopped=f"stopped; {args.name} may be made all the same")
     print(msgspec.json.encode(found).decode() if args.json else "\n".join(said_of(found)))
     return 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import secrets
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ import msgspec
 from pydantic import ValidationError
 from rich.console import Console
 
-from clients import Client, Dense, InputError, MisclickError, ModelSpec, UnauthorizedError
+from clients import Dense, InputError, MisclickError, ModelSpec
 from clients.replay.datasets import BUNDLED, Dataset, load
 from clients.replay.http_player import HttpPlayer
 from clients.replay.live import LiveBoard
@@ -24,26 +23,18 @@ from clients.replay.report import as_json, plot, table
 from clients.replay.run import Player, Replay
 from clients.replay.stream import ClickStream, Noise, Rates, draw_rates
 from learners import LEARNERS, LearnersError
+from service.commands import API_KEY_VARIABLE, client_of, ended, ending_in_order
 from service.complaints import of_pydantic
 from service.errors import ServiceError
 from service.inprocess import InProcessPlayer
 from service.outputs import check_outputs
 
 if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
+    from service.commands import Subparsers
 
 #: A replay may hold feedback back for long, and drops some: nothing may expire meanwhile.
 WINDOW_S = 7 * 24 * 3600.0
 MAX_PENDING = 1_000_000
-#: Holds the API key for `--url`; a command line can be read by every user of the machine.
-API_KEY_VARIABLE = "MISCLICK_API_KEY"
-
-
-def in_words(error: Exception) -> str:
-    """Return what a command says of an error; of a key that is refused, where it is read, too."""
-    if isinstance(error, UnauthorizedError):
-        return f"{error} (this command reads it from {API_KEY_VARIABLE})"
-    return str(error)
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -139,15 +130,14 @@ def run(args: argparse.Namespace) -> int:
         _check(args)
         stream = stream_of(args)
         specs = specs_of(args, stream.dataset)
-        with players_of(args, specs) as players:
+        with ending_in_order(), players_of(args, specs) as players:
             _replay(args, Replay(stream, players, batch=args.batch))
     except ValidationError as error:
         for detail in of_pydantic(error.errors(include_url=False)).details:
             print(f"misclick replay: {detail}", file=sys.stderr)
         return 2
-    except (MisclickError, LearnersError, ServiceError, OSError) as error:
-        print(f"misclick replay: {in_words(error)}", file=sys.stderr)
-        return 2
+    except (MisclickError, LearnersError, ServiceError, OSError, KeyboardInterrupt) as error:
+        return ended("replay", error)
     return 0
 
 
@@ -343,9 +333,7 @@ def players_of(
         yield {shown: InProcessPlayer(plain(spec)) for shown, spec in specs.items()}
         return
     with ExitStack() as stack:
-        client = stack.enter_context(
-            Client(args.url, api_key=os.environ.get(API_KEY_VARIABLE) or None)
-        )
+        client = stack.enter_context(client_of(args.url))
         for spec in specs.values():
             client.create_model(spec)
             if not args.keep:

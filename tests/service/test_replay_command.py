@@ -1,6 +1,9 @@
 """The command `misclick replay`."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from service import replay_command
 from service.cli import main
 from service.replay_command import parse_learner, parse_rates
 from tests.serving import Service
+from tests.torture.cluster import wait_until
 
 RCNBF = "rcnbf:gamma=.1,rho_0=.2,rho_1=.4"
 NOISE = ["--rho-0", ".2", "--rho-1", ".4", "--delay", "0:9", "--shuffle", "3"]
@@ -70,6 +74,26 @@ def test_over_http_is_the_same(tmp_path: Path, service: Service) -> None:
         (kept,) = {model.name for model in client.list_models()} - before
         assert client.get_model(kept).counters.decisions == 120
         client.delete_model(kept)
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_replay_leaves_no_models(service: Service, kind: signal.Signals) -> None:
+    """Ctrl-C, a kill and a closed terminal: each left models that nobody else deletes."""
+    command = [sys.executable, "-m", "service.cli", "replay", "segments", "--learner", RCNBF]
+    command += ["--horizon", "10000000", "--url", service.url]
+
+    def models() -> list[str]:
+        found = [model.name for model in client.list_models()]
+        return [name for name in found if name.startswith("replay-")]
+
+    with Client(service.url) as client:
+        before = models()
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: models() != before, "a replay", 30)
+        process.send_signal(kind)
+        _, err = process.communicate(timeout=30)
+        assert (process.returncode, err) == (130, "misclick replay: stopped\n")
+        assert models() == before
 
 
 def test_files_are_replayed(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""What the commands that ask a service have in common: the way to it, and how they end."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from clients import Client, UnauthorizedError
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
+
+#: Holds the API key for `--url`; a command line can be read by every user of the machine.
+API_KEY_VARIABLE = "MISCLICK_API_KEY"
+#: What a shell says of a process that Ctrl-C ended.
+INTERRUPTED = 130
+
+
+def client_of(url: str) -> Client:
+    """Return a client with the API key that the environment holds, if any."""
+    return Client(url, api_key=os.environ.get(API_KEY_VARIABLE) or None)
+
+
+def ended(command: str, error: BaseException, *, stopped: str = "stopped") -> int:
+    """Say in a line on standard error why a command ends early; return its exit status.
+
+    Parameters
+    ----------
+    command
+        Its name.
+    error
+        What ended it.
+    stopped
+        What is said of Ctrl-C.
+    """
+    interrupted = isinstance(error, KeyboardInterrupt)
+    said = stopped if interrupted else str(error)
+    if isinstance(error, UnauthorizedError):
+        said += f" (this command reads it from {API_KEY_VARIABLE})"
+    print(f"misclick {command}: {said}", file=sys.stderr)
+    return INTERRUPTED if interrupted else 2
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Treat a request to end, and a closed terminal, like Ctrl-C: clean up, then go."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    # Ctrl-C too: whoever started this in the background may have had it ignored.
+    kinds = [signal.SIGINT, signal.SIGTERM] + ([signal.SIGHUP] if os.name == "posix" else [])
+    before = {kind: signal.signal(kind, interrupt) for kind in kinds}
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

@@ -1,0 +1,35 @@
+"""What the commands that ask a service have in common."""
+
+from __future__ import annotations
+
+import pytest
+
+from clients import Client
+from service.cli import main
+
+URL = ["--url", "http://a"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["evaluate", "ads", *URL], "stopped"),
+        (["relearn", "ads", "ads-2", *URL], "stopped; ads-2 may be made all the same"),
+        (["noise", "ads", *URL], "stopped; what was asked for goes on, until --cancel"),
+        (["replay", "segments", "--learner", "bpa", *URL], "stopped"),
+    ],
+)
+def test_ctrl_c_ends_a_command_in_one_line(
+    command: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whoever stops waiting gets no traceback, and a script the usual exit status."""
+
+    def send(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Client, "_send", send)
+    assert main(command) == 130
+    assert capsys.readouterr().err == f"misclick {command[0]}: {said}\n"
