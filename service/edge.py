@@ -43,8 +43,8 @@ log = logging.getLogger("misclick.http")
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 PREFIX = "/v1/models/"
-#: Bytes of bodies that one worker holds at once (and one body always): parsed, they take three times
-#: as much memory.
+#: Bytes of bodies that one worker holds at once (and one body always). Parsed, they take three
+#: times as much.
 MOST_HELD_BYTES = 128 * 2**20
 #: Counted as the status of a request whose client went away, as other servers do.
 CLIENT_GONE = 499
