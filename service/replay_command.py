@@ -28,6 +28,7 @@ from service.complaints import of_pydantic
 from service.errors import ServiceError
 from service.inprocess import InProcessPlayer
 from service.outputs import check_outputs
+from service.spec import ESTIMATE_AFTER
 
 if TYPE_CHECKING:
     from service.commands import Subparsers
@@ -107,7 +108,11 @@ def _add_noise(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_way(parser: argparse.ArgumentParser) -> None:
-    way = parser.add_argument_group("in-process (default) or over HTTP")
+    kinds = " and ".join(sorted(ESTIMATE_AFTER))
+    way = parser.add_argument_group(
+        "in-process (default) or over HTTP",
+        f"Only a service estimates noise rates, as {kinds} need them where theirs are not given.",
+    )
     way.add_argument(
         "--url",
         help=f"replay over HTTP with this service; its API key, if any, is read from "
@@ -324,13 +329,29 @@ def plain(spec: ModelSpec) -> dict[str, Any]:
     return msgspec.json.decode(msgspec.json.encode(spec), type=dict[str, Any])
 
 
+def _tell_who_lacks_estimates(specs: Mapping[str, ModelSpec]) -> None:
+    """Say who is not what its name says: without estimates, RCINE is Banditron."""
+    for shown, spec in specs.items():
+        learner = plain(spec)["learner"]
+        if learner["kind"] in ESTIMATE_AFTER and not {"rho_0", "rho_1"} & learner.keys():
+            print(
+                f"misclick replay: {shown} is told no noise rates: in-process nobody estimates "
+                "them, a service (--url) does",
+                file=sys.stderr,
+            )
+
+
 @contextmanager
 def players_of(
     args: argparse.Namespace, specs: Mapping[str, ModelSpec]
 ) -> Iterator[dict[str, Player]]:
     """Give a player for each model; models of a service are deleted in the end."""
     if args.url is None:
-        yield {shown: InProcessPlayer(plain(spec)) for shown, spec in specs.items()}
+        players: dict[str, Player] = {
+            shown: InProcessPlayer(plain(spec)) for shown, spec in specs.items()
+        }
+        _tell_who_lacks_estimates(specs)
+        yield players
         return
     with ExitStack() as stack:
         client = stack.enter_context(client_of(args.url))

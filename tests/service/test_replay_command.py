@@ -110,6 +110,17 @@ def test_files_are_replayed(tmp_path: Path) -> None:
     assert result["learners"][0]["error"] < 0.4
 
 
+def test_who_lacks_estimates_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """In-process, RCINE erred as often as Banditron, to the last click, and nobody knew why."""
+    command = ["replay", "segments", "--horizon", "5", "--learner", "rcine", "--learner"]
+    assert main([*command, RCNBF]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("misclick replay: rcine is told no noise rates: ")
+    assert told.count("\n") == 1
+    assert main([*command[:-2], "rcine:rho_0=.1", "--learner", "forward:rho_1=.2"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_rates_can_differ_by_label() -> None:
     """One rate, a list, and a range to draw from are told apart."""
     assert parse_rates("rho-0", "0.25", n_labels=3, seed=1, which=0) == 0.25
