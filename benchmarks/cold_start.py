@@ -7,9 +7,9 @@ Run::
 Synthetic items: item k is worth sigmoid(4 (w_k . x - 1.2)) to a visitor x of 12 numbers, where
 w_k is in part a linear function of the item's 5 features (its share is `told`) and in part its
 own. A visit shows one item; clicks come with false ones in 10 % and missed ones in 20 % of the
-visits. After half of 6,000 visits 15 new items join 30 old ones. Reported is what the shown items
-were worth, in shares of the best item's worth, for `forward` with and without the features; the
-means of four streams.
+visits. After half of 6,000 visits a third of the items join the others. Reported is what the shown
+items were worth, in shares of the best item's worth, for `forward` with and without the features;
+the means of four streams.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from learners import Forward, Outcome, draw
 
 FloatArray = NDArray[np.float64]
 
-N_FEATURES, N_ITEM_FEATURES, N_OLD, N_NEW = 12, 5, 30, 15
+N_FEATURES, N_ITEM_FEATURES = 12, 5
 VISITS, SEEDS = 6_000, 4
 RHO_0, RHO_1 = 0.1, 0.2
-#: Share of an item's worth that its features tell: nothing, most, nearly all.
-TOLD = (0.0, 0.8, 0.95)
+#: Items, and the share of an item's worth that its features tell: nothing, most, nearly all.
+CASES = ((45, 0.0), (45, 0.8), (45, 0.95), (210, 0.8))
+#: The one that the target is about.
+JUDGED = (45, 0.95)
 #: Visits that are averaged: from the start, before the new items, just after them, at the end.
 SPANS = {
     "first 1,000": slice(0, 1_000),
@@ -46,9 +48,8 @@ class Shop(NamedTuple):
     weights: FloatArray
 
 
-def make_shop(told: float, rng: np.random.Generator) -> Shop:
+def make_shop(n_items: int, told: float, rng: np.random.Generator) -> Shop:
     """Return items of whose worth the share `told` is in their features."""
-    n_items = N_OLD + N_NEW
     features = rng.normal(size=(n_items, N_ITEM_FEATURES))
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     common = features @ rng.normal(size=(N_ITEM_FEATURES, N_FEATURES))
@@ -59,10 +60,12 @@ def make_shop(told: float, rng: np.random.Generator) -> Shop:
 def play(shop: Shop, seed: int, *, described: bool) -> FloatArray:
     """Return what each visit's item was worth, over the best item's worth."""
     rng = np.random.default_rng([seed, 1])
+    n_items = len(shop.features)
+    n_old = n_items - n_items // 3
     learner = Forward(
-        N_FEATURES, N_OLD, n_waves=63, n_label_features=N_ITEM_FEATURES if described else 0
+        N_FEATURES, n_old, n_waves=63, n_label_features=N_ITEM_FEATURES if described else 0
     )
-    for item in range(N_OLD if described else 0):
+    for item in range(n_old if described else 0):
         learner.describe_label(item, shop.features[item])
     shares = np.empty(VISITS)
     for visit in range(VISITS):
@@ -82,7 +85,7 @@ def play(shop: Shop, seed: int, *, described: bool) -> FloatArray:
 
 def add_items(learner: Forward, shop: Shop, *, described: bool) -> None:
     """Let the new items join."""
-    for item in range(N_OLD, N_OLD + N_NEW):
+    for item in range(learner.n_labels, len(shop.features)):
         learner.add_label()
         if described:
             learner.describe_label(item, shop.features[item])
@@ -94,17 +97,20 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     rows: dict[str, dict[str, float]] = {}
-    print(f"{'told':>5}  {'features':<8}" + "".join(f"{name:>14}" for name in SPANS))
-    for told in TOLD:
+    print(f"items {'told':>5}  {'features':<8}" + "".join(f"{name:>14}" for name in SPANS))
+    for n_items, told in CASES:
         for described in (False, True):
-            shops = [make_shop(told, np.random.default_rng([seed, 0])) for seed in range(SEEDS)]
+            rngs = [np.random.default_rng([seed, 0]) for seed in range(SEEDS)]
+            shops = [make_shop(n_items, told, rng) for rng in rngs]
             streams = [play(shop, seed, described=described) for seed, shop in enumerate(shops)]
             mean = np.mean(streams, axis=0)
             row = {name: round(float(mean[span].mean()), 3) for name, span in SPANS.items()}
-            rows[f"{told} {'with' if described else 'without'}"] = row
+            rows[_name(n_items, told, described)] = row
             values = "".join(f"{value:>14.3f}" for value in row.values())
-            print(f"{told:>5}  {'with' if described else 'without':<8}{values}", flush=True)
-    gain = rows["0.95 with"]["500 after"] / rows["0.95 without"]["500 after"]
+            named = "with" if described else "without"
+            print(f"{n_items:>5} {told:>5}  {named:<8}{values}", flush=True)
+    after = [rows[_name(*JUDGED, described)]["500 after"] for described in (False, True)]
+    gain = after[1] / after[0]
     target: dict[str, object] = {
         "name": "worth of 500 visits after new items, with features over without, .95 told",
         "value": round(gain, 3),
@@ -114,6 +120,10 @@ def main() -> None:
     print(f"{target['name']}: {target['value']} (target at least {target['target']})")
     if args.json:
         print(json.dumps({"worth": rows, "targets": [target]}))
+
+
+def _name(n_items: int, told: float, described: bool) -> str:
+    return f"{n_items} items, {told} told, {'with' if described else 'without'}"
 
 
 if __name__ == "__main__":

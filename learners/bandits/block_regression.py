@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -47,11 +47,20 @@ class View(NamedTuple):
 
 
 class Share(NamedTuple):
-    """A row whose prediction at `z` is part of a sum."""
+    """A regression of one row whose prediction at `z` is part of a sum."""
 
     regression: BlockRegression
-    row: int
     z: FloatArray
+
+
+def first_variances(width: int, constant: int, share: float) -> FloatArray:
+    """Return the variances, (width,), that weights begin with: the usual ones times `share`.
+
+    `constant` is the input that is always 1.
+    """
+    first = np.full(width, PRIOR_VARIANCE * share)
+    first[constant] = CONSTANT_VARIANCE * share
+    return first
 
 
 class BlockRegression:
@@ -74,18 +83,15 @@ class BlockRegression:
     ----------
     n_rows
         K.
-    width
-        D; what is regressed on is padded with zeros to `padded` numbers.
-    constant
-        Which of them is always 1.
+    first
+        Variances that each row's weights begin with, shape (D,). What is regressed on is padded
+        with zeros to `padded` numbers.
     block
         B.
     drift
         Variance that every weight of a row gains with each of its examples.
-    prior
-        What the first variances are multiplied by.
     beside
-        Rows of another regression of this shape that count towards the bound.
+        Entries of another regression's covariances that count towards the bound.
 
     Raises
     ------
@@ -96,21 +102,19 @@ class BlockRegression:
     def __init__(
         self,
         n_rows: int,
-        width: int,
-        constant: int,
+        first: FloatArray,
         *,
         block: int,
         drift: float,
-        prior: float = 1.0,
         beside: int = 0,
     ) -> None:
-        self.n_blocks, self.block = blocks_of(width, block)
+        self.n_blocks, self.block = blocks_of(len(first), block)
         self.padded = self.n_blocks * self.block
         self._drift = drift
         self._beside = beside
-        first = np.full(self.padded, PRIOR_VARIANCE * prior)
-        first[constant] = CONSTANT_VARIANCE * prior
-        self._first = first.reshape(self.n_blocks, self.block)
+        # What is 0 in each example keeps its variance, whatever that is.
+        padding = np.full(self.padded - len(first), PRIOR_VARIANCE)
+        self._first = np.append(first, padding).reshape(self.n_blocks, self.block)
         self._check_size(n_rows)
         self._space = np.empty((self.block, self.n_blocks, self.block))
         self._take(
@@ -141,25 +145,24 @@ class BlockRegression:
         row_sums(self._weights, z, self._products, values)
         return values
 
-    def fit(self, row: int, z: FloatArray, target: float, shared: Sequence[Share] = ()) -> None:
+    def fit(self, row: int, z: FloatArray, target: float, shared: Share | None = None) -> None:
         """Let one row learn that `target` was seen at `z`.
 
-        With `shared`, the row's prediction and theirs were added; each of them learns, too, and
-        h is the sum over all. The noise is the row's.
+        With `shared`, the prediction was the row's and that one's, added; both learn, and h is the
+        sum over both. The noise is the row's.
         """
         own = self.view(row, z)
-        views = [share.regression.view(share.row, share.z) for share in shared]
         predicted, spread = own.value, float(np.add.reduce(own.spreads))
-        # Not sum(): a sum of floats there is compensated on some versions and not on others.
-        for view in views:
+        view = None if shared is None else shared.regression.view(0, shared.z)
+        if view is not None:
             predicted += view.value
             spread += float(np.add.reduce(view.spreads))
         error = target - predicted
         noise = self._hear_noise(row, error)
         step = error / (noise + spread)
         self.move(row, own, step, noise)
-        for share, view in zip(shared, views, strict=True):
-            share.regression.move(share.row, view, step, noise)
+        if shared is not None and view is not None:
+            shared.regression.move(0, view, step, noise)
 
     def view(self, row: int, z: FloatArray) -> View:
         """Return what a row makes of `z`."""
@@ -229,7 +232,7 @@ class BlockRegression:
         return unconnected(self._first)[np.newaxis]
 
     def _check_size(self, n_rows: int) -> None:
-        entries = (n_rows + self._beside) * self.padded * self.block
+        entries = n_rows * self.padded * self.block + self._beside
         check_entries(
             "n_labels x features x block_size", entries, "a smaller block_size takes fewer"
         )

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.bandits.block_regression import BlockRegression
+from learners.bandits.block_regression import BlockRegression, first_variances
 from learners.bandits.exploration import Eagerness
 from learners.bandits.label_features import MAX_LABEL_FEATURES, LabelFeatures
 from learners.bandits.label_rates import LabelRates
@@ -24,10 +24,10 @@ from learners.base import (
 from learners.errors import UnsupportedError
 from learners.noise.rates import NoiseRates
 
-#: First variances of weights where labels have features, in shares of the usual ones: a label's
-#: own weights and the shared ones have one half each. (Of items whose worth is mostly in their
-#: features, and of others, whole ones needed more clicks.)
-SHARED_PRIOR = 0.5
+#: First variances of weights where labels have features, in shares of the usual ones: of the
+#: labels' own weights and of the shared ones. (With .1 instead of .5, items of whose worth features
+#: tell nearly all needed a few clicks less, and others many more.)
+OWN_PRIOR, SHARED_PRIOR = 0.5, 2.0
 
 
 class Forward(RelevanceLearner):
@@ -46,10 +46,12 @@ class Forward(RelevanceLearner):
 
         q_k = (w_k . z - rho_0k) / beta_k
         p_k = 1 / (m + gain_k (max q - q_k)) for each of m labels but the best, which has the rest
-        gain_k = gain mean(beta) sqrt(min(rounds, m n_k) + 1),      n_k rounds that showed k
+        gain_k = gain max(1, m / 10) mean(beta) sqrt(min(rounds, m n_k) + 1),
+                                                                  n_k rounds that showed k
 
-    This is inverse gap weighting, [2]_, with two changes: gaps count in clicks, as they are what
-    was learned from, and a label that was shown less than its share is explored more, so that a
+    This is inverse gap weighting, [2]_, with three changes: gaps count in clicks, as they are what
+    was learned from; more of many labels, so that all the worse ones together are not tried more
+    often than of ten; and less of a label that was shown less than its share, so that a
     new one is tried at once. It begins with the mean of the others' weights. Rates from estimates
     shrink towards their mean as far as their standard errors say that they need not differ. One
     round moves a label's prediction at that instance towards the bit and never past it. Where
@@ -68,7 +70,8 @@ class Forward(RelevanceLearner):
     exploration
         "gaps" (default) as above, or "greedy": the best label, so that `gamma` is all there is.
     gain
-        How sharply gaps count, in [0, 1e6]; 20 by default. More explores less.
+        How sharply gaps count, in [0, 1e6]; 20 by default. More explores less. Of more than ten
+        labels they count in proportion more.
     gamma
         Share of rounds that explore uniformly, in [0, 1]; 0 by default.
     drift
@@ -76,9 +79,9 @@ class Forward(RelevanceLearner):
         clicks of all times count the same. With 1e-5, the last thousands count.
     block_size
         Inputs whose covariance is kept together, up to 1024, with
-        (K + n_label_features) (d + 1 + n_waves) block_size <= 4,000,000, d + 1 + n_waves rounded
-        up to whole blocks. 0, the default, takes 32, or the most that leaves room for as many
-        labels again.
+        (K (d + 1 + n_waves) + n_label_features (d + 1)) block_size <= 4,000,000, each of the two
+        rounded up to whole blocks. 0, the default, takes 32, or the most that leaves room for as
+        many labels again.
     n_waves
         Number of random features, 0 to 65,536; 255 by default. 0 is a linear learner.
     n_label_features
@@ -150,20 +153,22 @@ class Forward(RelevanceLearner):
         )
         self.n_label_features = n_shared
         self._rates: LabelRates = LabelRates(self.n_labels, NoiseRates.of_options(rho_0, rho_1))
-        self._regression = self._new_regression(self.n_labels, n_shared)
+        first = first_variances(self._width, self.n_features, OWN_PRIOR if n_shared else 1.0)
         self._shared = None
         if n_shared:
-            self._shared = LabelFeatures(self.n_labels, self._new_regression(n_shared, 0))
-
-    def _new_regression(self, n_rows: int, beside: int) -> BlockRegression:
-        return BlockRegression(
-            n_rows,
-            self._width,
-            self.n_features,
+            self._shared = LabelFeatures(
+                self.n_labels,
+                n_shared,
+                first_variances(self.n_features + 1, self.n_features, SHARED_PRIOR),
+                block=self.block_size,
+                drift=self.drift,
+            )
+        self._regression = BlockRegression(
+            self.n_labels,
+            first,
             block=self.block_size,
             drift=self.drift,
-            prior=SHARED_PRIOR if self.n_label_features else 1.0,
-            beside=beside,
+            beside=0 if self._shared is None else self._shared.size,
         )
 
     # -- deciding -------------------------------------------------------------------------
@@ -197,7 +202,7 @@ class Forward(RelevanceLearner):
         """
         self._check_outcome(outcome)
         inputs = self._inputs.take_in(outcome.x, self._regression.rounds)
-        shared = () if self._shared is None else self._shared.shares(outcome.label, inputs)
+        shared = None if self._shared is None else self._shared.share(outcome.label, inputs)
         self._regression.fit(outcome.label, inputs, float(outcome.feedback), shared)
 
     # -- labels ---------------------------------------------------------------------------

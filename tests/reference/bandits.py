@@ -215,24 +215,31 @@ class SlowForward:
         self.described = [
             [value / length for value in f] for f, length in zip(described, lengths, strict=True)
         ] or [[] for _ in range(n_labels)]
-        share = 0.5 if described else 1.0
-        variances = [0.1 * share] * width
-        variances[n_features] = 0.25 * share
-        parts = [list(range(width))[i : i + block] for i in range(0, width, block)]
-        self.parts = parts
-        self.covariances = [
-            [np.diag([variances[i] for i in part]) for part in parts]
-            for _ in range(n_labels + n_shared)
+        self.n_shared = n_shared * (n_features + 1)
+        own, shared = (0.5, 2.0) if described else (1.0, 1.0)
+        variances = [0.1 * own] * width
+        variances[n_features] = 0.25 * own
+        common = [0.1 * shared] * self.n_shared
+        common[n_shared * n_features :] = [0.25 * shared] * n_shared
+        # A row of its own for each label, and the last one of all of them.
+        firsts = [variances] * n_labels + [common]
+        self.weights = [np.zeros(len(first)) for first in firsts]
+        self.parts = [
+            [list(range(len(first)))[i : i + block] for i in range(0, len(first), block)]
+            for first in firsts
         ]
-        self.weights = np.zeros((n_labels + n_shared, width))
+        self.covariances = [
+            [np.diag([first[i] for i in part]) for part in parts]
+            for first, parts in zip(firsts, self.parts, strict=True)
+        ]
         self.noises, self.counts = [0.25] * n_labels, [0] * n_labels
         self.rho_0, self.rho_1 = np.zeros(n_labels), np.zeros(n_labels)
 
     def relevance(self, x: FloatArray) -> list[float]:
-        """Return (w_k . z + sum_j f_kj s_j . z - rho_0k) / beta_k."""
+        """Return (w_k . z + v . S f_k - rho_0k) / beta_k."""
         z, n_labels = self.inputs(x), len(self.counts)
         clicks = [
-            sum(share * float(self.weights[row] @ z) for row, share in self.rows(label))
+            sum(float(self.weights[row] @ seen) for row, seen in self.rows(label, z))
             for label in range(n_labels)
         ]
         return [
@@ -248,37 +255,39 @@ class SlowForward:
         shares = []
         for value, count in zip(relevance, self.counts, strict=True):
             known = math.sqrt(min(sum(self.counts), n_labels * count) + 1)
-            shares.append(1 / (n_labels + gain * beta * known * (relevance[best] - value)))
+            sharp = gain * max(1, n_labels / 10) * beta * known
+            shares.append(1 / (n_labels + sharp * (relevance[best] - value)))
         shares[best] = 0.0
         shares[best] = 1 - sum(shares)
         return shares
 
     def update(self, x: FloatArray, label: int, feedback: int) -> None:
         """Learn from one round."""
-        z, rows = self.inputs(x), self.rows(label)
+        rows = self.rows(label, self.inputs(x))
         self.inputs.learn(x)
-        error = feedback - sum(share * float(self.weights[row] @ z) for row, share in rows)
+        error = feedback - sum(float(self.weights[row] @ seen) for row, seen in rows)
         self.counts[label] += 1
         memory = min(self.counts[label] + 20, 500)
         self.noises[label] += (min(error**2, 1) - self.noises[label]) / memory
         noise = self.noises[label] = max(self.noises[label], 0.01)
         total = sum(
-            share**2 * float(z[p] @ c @ z[p])
-            for row, share in rows
-            for p, c in zip(self.parts, self.covariances[row], strict=True)
+            float(seen[p] @ c @ seen[p])
+            for row, seen in rows
+            for p, c in zip(self.parts[row], self.covariances[row], strict=True)
         )
-        for row, share in rows:
+        for row, seen in rows:
             covariances = self.covariances[row]
-            for i, part in enumerate(self.parts):
-                seen = share * z[part]
-                self.weights[row][part] += covariances[i] @ seen * error / (noise + total)
-                precision = np.linalg.inv(covariances[i]) + np.outer(seen, seen) / noise
+            for i, part in enumerate(self.parts[row]):
+                self.weights[row][part] += covariances[i] @ seen[part] * error / (noise + total)
+                precision = np.linalg.inv(covariances[i]) + np.outer(seen[part], seen[part]) / noise
                 covariances[i] = np.linalg.inv(precision)
 
-    def rows(self, label: int) -> list[tuple[int, float]]:
-        """Return the rows that have a part in a label's click rate, and how large a part."""
-        n_labels = len(self.counts)
-        return [(label, 1.0), *((n_labels + j, f) for j, f in enumerate(self.described[label]))]
+    def rows(self, label: int, z: FloatArray) -> list[tuple[int, FloatArray]]:
+        """Return the rows that have a part in a label's click rate, and what each makes it of."""
+        features = self.described[label]
+        inputs = z[: self.n_shared // len(features)] if features else []
+        products = np.array([value * feature for value in inputs for feature in features])
+        return [(label, z), (len(self.counts), products)]
 
 
 class SlowForwardSoftmax:

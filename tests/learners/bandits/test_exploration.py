@@ -109,3 +109,19 @@ def test_rows_at_once_as_one_by_one(
         alone = explorer.choose(row, chosen, eager)
         assert got.probabilities.tobytes() == alone.probabilities.tobytes()
         assert (got.greedy, type(got.greedy)) == (alone.greedy, int)
+
+
+@pytest.mark.parametrize("n_labels", [10, 40])
+def test_many_labels_are_tried_together_as_often_as_ten(n_labels: int) -> None:
+    """Those with a gap share one part of the rounds, if several may be right, however many."""
+    explorer, rewards = GapExploration("gaps", 20.0, 0.0), np.zeros(n_labels)
+    rewards[3] = 0.5
+    counts = np.full(n_labels, 1e6)
+    several, one = (
+        explorer.eagerness(counts, 99.0, None, 1.0, one_right=one_right).gains
+        for one_right in (False, True)
+    )
+    best = float(inverse_gap_weighting(rewards, several)[3])
+    # 20 sqrt(99 + 1) times a gap of .5 is 100 where there are ten labels.
+    assert 1 - best == pytest.approx((n_labels - 1) / n_labels * 10 / (10 + 100))
+    assert one.tolist() == [200.0] * n_labels

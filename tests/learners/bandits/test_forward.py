@@ -254,6 +254,10 @@ def test_too_many_covariances_are_refused() -> None:
     """Size is bounded from the start and when a label is added, which then changes nothing."""
     with pytest.raises(ParameterError, match="block_size"):
         Forward(10_000, 100, block_size=32)
+    # Two blocks of each label's own, and 63 for the products of 32 features and 63 inputs.
+    Forward(62, 1_921, n_waves=1, n_label_features=32, block_size=32)
+    with pytest.raises(ParameterError, match="got 4000768"):
+        Forward(62, 1_922, n_waves=1, n_label_features=32, block_size=32)
     # 122 labels of 32 blocks of 32 x 32 are within the bound, 123 are not.
     learner = Forward(1_000, 121, n_waves=7, block_size=32)
     assert learner.add_label() == 121
