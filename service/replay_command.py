@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
         stream = stream_of(args)
         specs = specs_of(args, stream.dataset)
         with ending_in_order(), players_of(args, specs) as players:
-            _replay(args, Replay(stream, players, batch=args.batch))
+            _replay(args, Replay(stream, players, batch=args.batch), specs)
     except ValidationError as error:
         for detail in of_pydantic(error.errors(include_url=False)).details:
             print(f"misclick replay: {detail}", file=sys.stderr)
@@ -155,7 +155,7 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--keep: expected with --url; in-process no model outlives the replay")
 
 
-def _replay(args: argparse.Namespace, replay: Replay) -> None:
+def _replay(args: argparse.Namespace, replay: Replay, specs: Mapping[str, ModelSpec]) -> None:
     console = Console(highlight=False)
     stream = replay.stream
     board = LiveBoard(replay.tracks, stream.horizon, window=args.window, console=console)
@@ -168,6 +168,10 @@ def _replay(args: argparse.Namespace, replay: Replay) -> None:
     console.print(f"{stream.horizon:,} rounds in {elapsed_s:,.1f} s, {pace}")
     if args.json:
         result = as_json(stream, replay.tracks, window=args.window, elapsed_s=elapsed_s)
+        # Without these nobody could repeat it.
+        result |= {"scaling": args.scaling, "batch": args.batch}
+        for each in result["learners"]:
+            each["learner"] = specs[each["name"]].learner
         args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if args.png:
         title = f"{stream.dataset.name}, {stream.horizon:,} rounds"

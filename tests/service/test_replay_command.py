@@ -39,6 +39,11 @@ def test_learners_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str
     learners = ("--learner", "banditron:gamma=.1", "--learner", RCNBF)
     result = replay(tmp_path, "--horizon", "3000", *learners, "--png", str(png))
     assert [learner["name"] for learner in result["learners"]] == ["banditron", "rcnbf"]
+    assert [learner["learner"] for learner in result["learners"]] == [
+        {"kind": "banditron", "gamma": 0.1},
+        {"kind": "rcnbf", "gamma": 0.1, "rho_0": 0.2, "rho_1": 0.4},
+    ]
+    assert (result["scaling"], result["batch"]) == ("standard", 1)
     assert all(0.3 < learner["error"] < 0.9 for learner in result["learners"])
     assert result["noise"] == {
         "rho_0": [0.2] * 7,
