@@ -65,6 +65,8 @@ def test_csv_takes_the_last_column_or_the_named_one(tmp_path: Path) -> None:
         ("a,b\n", "rows"),
         ("a;b\n1;x\n", "bad: expected columns with commas in between, got 'a;b'"),
         ("1,2\n3,4\n", r"bad: expected a header with the columns' names, got \['1', '2'\]"),
+        ("1,cat\n3,dog\n2,cat\n", r"bad: expected a header .*, got \['1', 'cat'\]"),
+        (",a,b\n0,1,x\n", "bad: expected a name for each column, got none for 1"),
         ("a,b\n1,x\n2,\n", "line 3, b: expected a label, got nothing"),
         ("a,b\n1,\udce9\n", r"bad\.csv: expected a CSV file in UTF-8"),
         ('a,b\n1,"' + "x" * 200_000 + '"\n', r"bad\.csv: expected a CSV file in UTF-8: field"),
