@@ -285,7 +285,7 @@ class SlowForward:
     def rows(self, label: int, z: FloatArray) -> list[tuple[int, FloatArray]]:
         """Return the rows that have a part in a label's click rate, and what each makes it of."""
         features = self.described[label]
-        inputs = z[: self.n_shared // len(features)] if features else []
+        inputs: list[float] = z[: self.n_shared // len(features)].tolist() if features else []
         products = np.array([value * feature for value in inputs for feature in features])
         return [(label, z), (len(self.counts), products)]
 
