@@ -383,6 +383,10 @@ def _span(times: Times) -> dict[str, int]:
         if moment.tzinfo is None:
             raise InputError(f"without: expected times with a time zone, got {moment.isoformat()}")
         span[name] = round(moment.timestamp() * 1000)
+    begin, end = times
+    if begin is not None and end is not None and begin >= end:
+        shown = f"{begin.isoformat()} and {end.isoformat()}"
+        raise InputError(f"without: expected a beginning before its end, got {shown}")
     return span
 
 

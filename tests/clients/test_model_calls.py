@@ -110,6 +110,8 @@ def test_a_model_is_made_of_anothers_log(client: Client) -> None:
     assert client.get_model(found.name).learner == learner
     with pytest.raises(InputError, match="time zone"):
         client.relearn(spec.name, "other", without=[(now.replace(tzinfo=None), None)])
+    with pytest.raises(InputError, match=f"got {now.year}.* and {now.year}"):
+        client.relearn(spec.name, "other", without=[(now, now - timedelta(hours=1))])
     with pytest.raises(ConflictError):
         client.relearn(spec.name, spec.name)
 
