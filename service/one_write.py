@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from service.heads import BoundedHeads
 
 #: Bytes that may be held back: an answer that streams goes out as it comes, and its writer
 #: hears in time that the client does not keep up.
 MOST_HELD = 65_536
 
 
-class OneWriteProtocol(HttpToolsProtocol):
+class OneWriteProtocol(BoundedHeads):
     """uvicorn's protocol on a transport that joins writes."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

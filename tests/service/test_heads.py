@@ -1,0 +1,102 @@
+"""Heads of requests: as long as they please in requests, not in bytes or time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+
+from service import heads
+from service.heads import MOST_HEAD_BYTES
+from service.one_write import OneWriteProtocol
+
+PATIENCE_S = 10.0
+GET = b"GET / HTTP/1.1\r\nHost: x\r\nX: " + 150 * b"x" + b"\r\n\r\n"
+OK = b"HTTP/1.1 200 OK"
+
+
+async def answer(scope: Any, receive: Any, send: Any) -> None:
+    """Answer each request once its body is here."""
+    while (await receive()).get("more_body"):
+        pass
+    await asyncio.sleep(0.4 if scope["path"] == "/slow" else 0)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"done"})
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Yield a connection to a server that speaks as the service does."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(
+            answer,
+            http=OneWriteProtocol,
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            timeout_keep_alive=60,
+        )
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        async with asyncio.timeout(PATIENCE_S):
+            yield reader, writer
+        writer.close()
+        server.should_exit = True
+        await serving
+
+
+@pytest.mark.parametrize("line", [b"x", b"X: " + 997 * b"x" + b"\r\n"], ids=["one", "many"])
+async def test_a_head_without_end_is_refused(line: bytes) -> None:
+    """Protects memory from headers, or one header, that go on and on."""
+    async with connected() as (reader, writer):
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX: ")
+        piece = 2000 // len(line) * line
+        with contextlib.suppress(ConnectionError):
+            while not reader.at_eof():
+                writer.write(piece)
+                await writer.drain()
+                # It reads what was sent.
+                await asyncio.sleep(0)
+            assert (await reader.read()).startswith(b"HTTP/1.1 400")
+
+
+async def test_what_is_no_head_is_not_counted_as_one() -> None:
+    """Long bodies are bounded elsewhere, and requests may come before each other's answers."""
+    count = 2 * MOST_HEAD_BYTES // len(GET)
+    body = 3 * MOST_HEAD_BYTES * b"x"
+    async with connected() as (reader, writer):
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        writer.write(count * GET + GET[:40])
+        found = b""
+        while found.count(OK) < count + 1:
+            found += await reader.read(65_536)
+        writer.write(GET[40:])
+        while found.count(OK) < count + 2:
+            found += await reader.read(65_536)
+        assert b"HTTP/1.1 400" not in found
+
+
+@pytest.mark.parametrize("sent", [b"", GET[:40], GET + GET[:40]], ids=["none", "some", "second"])
+async def test_a_head_that_does_not_come_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """Protects the connections from those who hold them open."""
+    monkeypatch.setattr(heads, "HEAD_S", 0.05)
+    async with connected() as (reader, writer):
+        writer.write(sent)
+        assert (await reader.read()).count(OK) == sent.count(b"\r\n\r\n")
+
+
+async def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a head ends with it."""
+    monkeypatch.setattr(heads, "HEAD_S", 0.2)
+    async with connected() as (reader, writer):
+        writer.write(GET.replace(b"/", b"/slow", 1))
+        assert (await reader.readuntil(b"done")).startswith(OK)
