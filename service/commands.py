@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from clients import Client, UnauthorizedError
+from clients import Client, Retries, UnauthorizedError
+from clients.retries import RETRIES
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - its only name
@@ -22,9 +23,9 @@ API_KEY_VARIABLE = "MISCLICK_API_KEY"
 INTERRUPTED = 130
 
 
-def client_of(url: str) -> Client:
+def client_of(url: str, retries: Retries = RETRIES) -> Client:
     """Return a client with the API key that the environment holds, if any."""
-    return Client(url, api_key=os.environ.get(API_KEY_VARIABLE) or None)
+    return Client(url, api_key=os.environ.get(API_KEY_VARIABLE) or None, retries=retries)
 
 
 def ended(command: str, error: BaseException, *, stopped: str = "stopped") -> int:

@@ -15,7 +15,7 @@ import msgspec
 from pydantic import ValidationError
 from rich.console import Console
 
-from clients import Dense, InputError, MisclickError, ModelSpec
+from clients import Dense, InputError, MisclickError, ModelSpec, Retries
 from clients.replay.datasets import BUNDLED, Dataset, load
 from clients.replay.http_player import HttpPlayer
 from clients.replay.live import LiveBoard
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 #: A replay may hold feedback back for long, and drops some: nothing may expire meanwhile.
 WINDOW_S = 7 * 24 * 3600.0
 MAX_PENDING = 1_000_000
+#: A service that restarts must not end hours of replay; nobody waits so long for the first answer.
+PATIENT = Retries(tries=14)
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -359,8 +361,9 @@ def players_of(
         return
     with ExitStack() as stack:
         client = stack.enter_context(client_of(args.url))
+        patient = stack.enter_context(client_of(args.url, PATIENT))
         for spec in specs.values():
             client.create_model(spec)
             if not args.keep:
-                stack.callback(client.delete_model, spec.name)
-        yield {shown: HttpPlayer(client, spec.name) for shown, spec in specs.items()}
+                stack.callback(patient.delete_model, spec.name)
+        yield {shown: HttpPlayer(patient, spec.name) for shown, spec in specs.items()}

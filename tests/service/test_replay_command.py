@@ -4,14 +4,17 @@ import json
 import signal
 import subprocess
 import sys
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
 from clients import Client
-from service import replay_command
+from service import commands, replay_command
 from service.cli import main
 from service.replay_command import parse_learner, parse_rates
 from tests.serving import Service
@@ -79,6 +82,34 @@ def test_over_http_is_the_same(tmp_path: Path, service: Service) -> None:
         (kept,) = {model.name for model in client.list_models()} - before
         assert client.get_model(kept).counters.decisions == 120
         client.delete_model(kept)
+
+
+class _Restarts(httpx.HTTPTransport):
+    """Brings requests to a service that is away for a while after it has decided for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send, but for ten tries in a row."""
+        self.requests += 1
+        if 20 < self.requests <= 30:
+            raise httpx.ConnectError("Connection refused", request=request)
+        return super().handle_request(request)
+
+
+def test_a_replay_outlasts_a_restart(
+    tmp_path: Path, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restart ended it, after hours perhaps, and its models stayed."""
+    options = ("--horizon", "60", "--learner", RCNBF)
+    local = replay(tmp_path, *options)
+    transport = _Restarts()
+    monkeypatch.setattr(commands, "Client", partial(Client, transport=transport))
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    assert replay(tmp_path, *options, "--url", service.url) == local
+    assert transport.requests > 100
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
