@@ -86,7 +86,7 @@ class Recommender(Generic[Item]):
         # What is added that is there already, and described as it was, changes nothing.
         add = [label for label in wanted if label not in present or label in described]
         retire = sorted(present - wanted.keys())
-        if add or retire:
+        if add or retire or described:
             self._client.change_labels(self._model, add=add, retire=retire, features=described)
 
     def recommend(

@@ -72,6 +72,9 @@ def test_new_items_come_with_what_they_are_like(client: Client) -> None:
     seq = client.get_model(spec.name).seq
     shop.sync_catalogue(features, features=features)
     assert client.get_model(spec.name).seq == seq
+    # Of an item that is not in the catalogue, nothing was said.
+    with pytest.raises(InvalidError, match="99"):
+        shop.sync_catalogue(features, features={99: [1.0, 0.0]})
     # Never shown, but like the one that is clicked.
     new = [shop.recommend(x, [12, 13]).item for _ in range(20)]
     assert new.count(12) > 10
