@@ -130,11 +130,13 @@ def _told(fold: Fold) -> Told:
 # -- rates ------------------------------------------------------------------------------------
 def rates_in_force(fold: Fold) -> tuple[AssumedRates, RatesFrom]:
     """Return the rates that clicks are corrected by, and where they are from."""
-    n_labels = fold.learner.n_labels
-    if fold.contest.rates is not None:
-        return _assumed(fold.contest.rates, n_labels), "log"
-    if fold.learner.learns_rates:
+    n_labels, rates = fold.learner.n_labels, fold.contest.rates
+    # It goes on from an estimate that it is told: the log knows of no noise that has risen since.
+    # Of rates that were set it moves none.
+    if fold.learner.learns_rates and (rates is None or rates.estimated):
         return _found(fold.learner), "learner"
+    if rates is not None:
+        return _assumed(rates, n_labels), "log"
     options = fold.contest.deciding.learner.options
     given = NoiseRates(*(float(options.get(name, 0.0)) for name in ("rho_0", "rho_1")))
     # A learner that estimates its rates begins with none: 0 is what is not known.

@@ -16,7 +16,7 @@ from service.evaluation import rates_in_force, verdict_of
 from service.events import LabelChange, Rates, RatesByLabel
 from service.store import BACK_ENTRIES
 from tests.service.apps import RCNBF, Json, app_client, create
-from tests.service.folds import admin, fold_of
+from tests.service.folds import admin, fold_of, round_of
 from tests.service.test_transfer import exported
 
 BPA: Json = {"name": "passive", "learner": {"kind": "bpa", "gamma": 0.3}}
@@ -284,6 +284,23 @@ def test_the_rates_are_those_in_force() -> None:
     for learner in ({"kind": "bpa"}, {"kind": "rcine"}):
         rates, source = rates_in_force(fold_of(learner=learner))
         assert (source, rates.rho_1.tolist()) == ("nothing", [0.0] * 3)
+
+
+def test_a_learner_that_finds_rates_goes_on_from_an_estimate() -> None:
+    """Clicks are corrected by the rates that they show now; those that were set stay."""
+    fold = fold_of(learner={"kind": "forward_softmax"}, estimate_every=1000)
+    each = RatesByLabel([0.1, 0.2, 0.3], [0.2, 0.1, 0.0], [0.01] * 3, [0.02] * 3)
+    fold.apply(admin(Rates(0.2, 0.1, each)))
+    rates, source = rates_in_force(fold)
+    assert (source, rates.rho_0.tolist()) == ("learner", pytest.approx([0.1, 0.2, 0.3], abs=0.02))
+    for number in range(200):
+        fold.apply(round_of(fold, number)._replace(feedback=1))
+    rates, source = rates_in_force(fold)
+    assert (source, rates.rho_0.tolist()) == ("learner", fold.learner.label_rates[0].tolist())
+    assert rates.rho_1[1] < 0.09
+    fold.apply(admin(Rates(0.25, 0.15)))
+    rates, source = rates_in_force(fold)
+    assert (source, rates.rho_0.tolist()) == ("log", [0.25] * 3)
 
 
 def test_weights_that_do_not_average_one_are_noticed() -> None:
