@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from clients.client import Client
@@ -24,11 +23,6 @@ class HttpPlayer:
     model
         Name of a model with dense features and the data set's labels.
 
-    Attributes
-    ----------
-    receipts
-        How often which receipt came: `applied`, `duplicate`, `late`.
-
     Examples
     --------
     ::
@@ -43,7 +37,6 @@ class HttpPlayer:
         self._client = client
         self._model = model
         self._seq: int | None = None
-        self.receipts: Counter[str] = Counter()
 
     def predict(self, items: Sequence[Request]) -> list[Played]:
         """Decide on every item, in order, with what has been learned so far."""
@@ -68,7 +61,6 @@ class HttpPlayer:
             self._note(receipt)
 
     def _note(self, receipt: Receipt) -> None:
-        self.receipts[receipt.status] += 1
         if receipt.seq is not None:
             self._seq = max(receipt.seq, self._seq or 0)
 
