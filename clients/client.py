@@ -41,9 +41,9 @@ class Client(ModelCalls):
 
     Threads may share it, and processes that are forked.
 
-    A call (but an import or export) is tried again after a broken connection, a timeout, 429
-    and 503. That applies nothing twice: predict, learn and tell_round carry a request id (made
-    up where none is given), and a decision takes one feedback.
+    A call (but an import, an export or a relearn) is tried again after a broken connection, a
+    timeout, 429 and 503. That applies nothing twice: predict, learn and tell_round carry a
+    request id (made up where none is given), and a decision takes one feedback.
 
     Parameters
     ----------

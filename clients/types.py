@@ -93,7 +93,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     seed
         Seed of the draws.
     log_keep
-        How many events of the log are kept for export.
+        How many events of the log are kept, for exports, estimates and relearning.
     estimate_every
         Feedbacks after which the noise rates are estimated anew, from the newest so many.
     estimate_on_drift
