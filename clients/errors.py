@@ -26,7 +26,8 @@ harm where each has a `request_id` of its own.
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 
 class Detail(NamedTuple):
@@ -104,6 +105,16 @@ class ApiError(MisclickError):
         self.status = status
         self.details = details
         self.retry_after_s = retry_after_s
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Say how another process makes it anew, such as the parent of a pool."""
+        kind = partial(
+            type(self),
+            status=self.status,
+            details=self.details,
+            retry_after_s=self.retry_after_s,
+        )
+        return kind, (self.message,)
 
 
 class MalformedError(ApiError):

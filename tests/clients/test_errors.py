@@ -1,9 +1,11 @@
 """The errors of the client."""
 
+import copy
+
 import pytest
 
 import clients
-from clients.errors import BY_CODE, ApiError, InputError, MisclickError
+from clients.errors import BY_CODE, ApiError, Detail, InputError, MisclickError
 
 #: The codes of the HTTP API, with their statuses.
 CODES = {
@@ -40,6 +42,17 @@ def test_one_except_catches_all() -> None:
     assert all(issubclass(kind, MisclickError) for kind in kinds)
     with pytest.raises(ValueError, match="gamma"):
         raise InputError("gamma")
+
+
+@pytest.mark.parametrize("kind", BY_CODE.values())
+def test_a_refusal_goes_from_process_to_process(kind: type[ApiError]) -> None:
+    """A pool of processes broke, or hung for ever, over the first call that was refused."""
+    error = kind("x", status=418, details=(Detail("x[3]", "a", "b"),), retry_after_s=2.0)
+    # As it is made anew on the other side.
+    other = copy.copy(error)
+    assert type(other) is kind
+    assert vars(other) == vars(error)
+    assert str(other) == "x"
 
 
 def test_all_names_every_public_name() -> None:
