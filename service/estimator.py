@@ -36,7 +36,7 @@ class Estimator:
     async def look(self) -> None:
         """Make the estimates that are due, one after the other."""
         for replica in self._host.replicas:
-            await self._host.alone(replica.key, partial(self._look, replica))
+            await self._host.alone(replica, partial(self._look, replica))
 
     async def _look(self, replica: Replica) -> None:
         kinds = rate_kinds(replica.fold.contest.named)

@@ -8,8 +8,7 @@ import gc
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TypeAlias, TypeVar
 
 from redis.exceptions import ConnectionError as Disconnected
@@ -30,7 +29,6 @@ Result = TypeVar("Result")
 #: What is done again and again, and the seconds in between.
 Job: TypeAlias = tuple[Callable[[], Awaitable[None]], float]
 log = logging.getLogger("misclick.host")
-FAILED = "background work failed"
 
 #: A replica used within this time is kept fresh in the background; an older one catches up
 #: when it is used again.
@@ -84,7 +82,7 @@ class Host:
         try:
             return await action(replica)
         except ModelGone:
-            self.let_go(key)
+            self._let_go(replica)
             return await action(await self.replica(key))
         except Unusable as error:
             self._give_up(key, begin_s, error)
@@ -101,7 +99,7 @@ class Host:
             try:
                 await replica.catch_up()
             except ModelGone:
-                self.let_go(key)
+                self._let_go(replica)
                 return await self._load(key)
             except Unusable as error:
                 self._give_up(key, now_s, error)
@@ -114,13 +112,12 @@ class Host:
         self._addresses.pop(key, None)
         self._snapshot_at_s.pop(key, None)
 
-    def let_go(self, key: str) -> None:
+    def _let_go(self, replica: Replica) -> None:
         """Forget a model that is not in Redis any more, and say so: nobody deleted it here."""
-        replica = self._replicas.get(key)
-        if replica is not None:
+        if self._replicas.get(replica.key) is replica:
             what = "a model is gone: another worker deleted it, or Redis lost it"
-            log.warning(what, extra={"model": key, "seq": replica.fold.seq})
-        self.drop(key)
+            log.warning(what, extra={"model": replica.key, "seq": replica.fold.seq})
+            self.drop(replica.key)
 
     async def _load(self, key: str) -> Replica:
         lock = self._loading.setdefault(key, asyncio.Lock())
@@ -225,12 +222,12 @@ class Host:
         heads = await self.store.heads([replica.key for replica in active])
         for replica, head in zip(active, heads, strict=True):
             if head is None or head[0] != replica.address.uid:
-                self.let_go(replica.key)
+                self._let_go(replica)
             elif head[1:] == (replica.fold.seq, replica.fold.chain):
                 replica.fresh_at_s = now_s
             else:
                 # Behind, or ahead of this answer by a commit of its own, or on a lost log.
-                await self.alone(replica.key, replica.catch_up)
+                await self.alone(replica, replica.catch_up)
 
     async def _sweep(self) -> None:
         keys = await self.store.list_keys()
@@ -240,15 +237,20 @@ class Host:
         now_ms, deadlines = await self.store.first_deadlines(keys)
         for key, deadline in zip(keys, deadlines, strict=True):
             if deadline is not None and deadline < now_ms:
-                await self.alone(key, partial(self._expire, key))
+                with self._told(key):
+                    await self._expire(key)
 
     async def _expire(self, key: str) -> None:
-        if key not in self._addresses:
-            meta = await self.store.meta(key)
-            self._addresses[key] = Address.of(key, meta.uid, meta.spec)
-        ended = EXPIRE_BATCH
-        while ended == EXPIRE_BATCH:
-            ended = await self.store.expire_due(self._addresses[key])
+        try:
+            if key not in self._addresses:
+                meta = await self.store.meta(key)
+                self._addresses[key] = Address.of(key, meta.uid, meta.spec)
+            ended = EXPIRE_BATCH
+            while ended == EXPIRE_BATCH:
+                ended = await self.store.expire_due(self._addresses[key])
+        except NotFound:
+            # Deleted; made anew, it has another address.
+            self._addresses.pop(key, None)
 
     async def _snapshot(self) -> None:
         now_s = time.monotonic()
@@ -259,7 +261,7 @@ class Host:
                 behind > 0 and waited_s >= self.settings.snapshot_s
             ):
                 self._snapshot_at_s[replica.key] = now_s
-                await self.alone(replica.key, replica.save_snapshot)
+                await self.alone(replica, replica.save_snapshot)
 
     async def _tell_alarms(self) -> None:
         self._alarms.tell(self.replicas)
@@ -273,33 +275,36 @@ class Host:
         """
         gc.collect()
 
-    async def alone(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Do work on one model; if it fails, the others still get theirs."""
+    async def alone(self, replica: Replica, work: Callable[[], Awaitable[None]]) -> None:
+        """Do work on one copy; if it fails, the others still get theirs."""
         begin_s = time.monotonic()
-        try:
-            await work()
-        except NotFound:
-            self.let_go(key)
-        except ServiceError as error:
-            self._tell(error, key)
-            if isinstance(error, Unusable):
-                self._give_up(key, begin_s, error)
-        except Exception:
-            # Nobody foresaw it (no memory for one more process, say).
-            log.exception(FAILED, extra={"model": key})
+        with self._told(replica.key):
+            try:
+                await work()
+            except NotFound:
+                self._let_go(replica)
+            except Unusable as error:
+                self._give_up(replica.key, begin_s, error)
+                raise
 
     async def _forever(self, job: Callable[[], Awaitable[None]], pause_s: float) -> None:
         while True:
-            try:
+            with self._told():
                 await job()
                 await asyncio.sleep(pause_s)
-            except ServiceError as error:
-                self._tell(error)
-                await asyncio.sleep(max(pause_s, FAILED_S))
-            except Exception:
-                # Nobody foresaw it, and without this work decisions would never expire again.
-                log.exception(FAILED)
-                await asyncio.sleep(max(pause_s, FAILED_S))
+                continue
+            await asyncio.sleep(max(pause_s, FAILED_S))
+
+    @contextlib.contextmanager
+    def _told(self, model: str = "") -> Iterator[None]:
+        """Turn an error into a line of the log."""
+        try:
+            yield
+        except ServiceError as error:
+            self._tell(error, model)
+        except Exception:
+            # Nobody foresaw it, and without this work decisions would never expire again.
+            log.exception("background work failed", extra={"model": model} if model else {})
 
     def _tell(self, error: ServiceError, model: str = "") -> None:
         """Say in the log that background work failed, once a minute while it does.
@@ -314,7 +319,7 @@ class Host:
         if told not in self._told_s:
             self._told_s[told] = now_s
             about = {"model": model} if model else {}
-            log.warning(FAILED, extra=about | {"why": str(error)})
+            log.warning("background work failed", extra=about | {"why": str(error)})
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -5,23 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 import service.host
+from service.address import Address
 from service.auth import Caller, Scope
 from service.deciding import Ask
 from service.errors import NotFound, Unavailable
-from service.host import Host
+from service.fold import Fold
+from service.host import Host, initial_fields
 from service.models import Models
-from service.replica import Replica
+from service.replica import Decided, Replica
 from service.settings import Settings
 from service.store import Store
 from tests.service.stores import make, opened, play, replica_of, row
 
 #: Far longer than anything here takes.
 PATIENCE_S = 10.0
+
+
+async def make_anew(store: Store, address: Address) -> None:
+    """Delete a model and create it again, as another worker does."""
+    spec = (await store.meta(address.key)).spec
+    await store.delete(address.key)
+    await store.create(address.key, spec, initial_fields(Fold(spec, "new")) | {"uid": "new"})
 
 
 async def test_what_nobody_foresaw_of_one_model_harms_no_other(
@@ -94,6 +104,54 @@ async def test_models_that_others_deleted_are_forgotten(store_url: str) -> None:
             await store.delete(address.key)
         await host._sweep()
     assert host._addresses == {}
+
+
+async def test_a_model_made_anew_is_loaded_once_for_all_who_ask(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Calls that find the old one gone, one after the other, leave the new one alone."""
+    loaded = list[str]()
+    recover = Replica.recover
+
+    async def count(replica: Replica) -> None:
+        loaded.append(replica.address.uid)
+        await recover(replica)
+
+    def late(number: int) -> Callable[[Replica], Awaitable[Decided]]:
+        async def act(replica: Replica) -> Decided:
+            await asyncio.sleep(0.02 * number)
+            return await replica.predict(Ask(row(1), None, None))
+
+        return act
+
+    async with opened(store_url) as store:
+        host = Host(store, Settings())
+        address = await make(store)
+        await host.replica(address.key)
+        await make_anew(store, address)
+        monkeypatch.setattr(Replica, "recover", count)
+        await asyncio.gather(*(host.use(address.key, late(number)) for number in range(5)))
+    assert loaded == ["new"]
+    assert len(caplog.records) == 1
+
+
+async def test_a_model_made_anew_is_swept_and_kept(store_url: str) -> None:
+    """What is remembered of the old one is no reason to let the new one go."""
+    async with opened(store_url) as store:
+        host = Host(store, Settings())
+        address = await make(store, window_s=0.1)
+        for _ in range(2):
+            copy = await host.replica(address.key)
+            await copy.predict(Ask(row(1), None, None))
+            await asyncio.sleep(0.15)
+            for _ in range(2):
+                await host._sweep()
+            assert (await store.meta(address.key)).counters["expired"] == 1
+            assert host.replicas == [copy]
+            old = host._addresses[address.key]
+            await make_anew(store, address)
+            host.drop(address.key)
+            host._addresses[address.key] = old
 
 
 async def test_a_model_deleted_here_is_not_told_of_as_lost(
