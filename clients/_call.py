@@ -9,11 +9,17 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from clients.errors import BY_CODE, ApiError, Detail, ProtocolError, TransportError
+from clients.errors import (
+    BY_CODE,
+    ApiError,
+    Detail,
+    NotFoundError,
+    ProtocolError,
+    TransportError,
+)
 
 T = TypeVar("T")
 JSON, NDJSON = "application/json", "application/x-ndjson"
-_NOT_FOUND = 404
 _UNAVAILABLE = 503
 #: What a proxy answers that has no answer of the service's: it restarts, say, or too much is asked.
 _GATEWAY = frozenset({429, 502, _UNAVAILABLE, 504})
@@ -47,12 +53,12 @@ class Call(Generic[T]):
 
     def read(self, status: int, body: bytes, retry_after: str | None, tried: int) -> T:
         """Return the typed answer, or raise what the service's refusal stands for."""
-        gone = self.gone_is_done and tried > 1 and status == _NOT_FOUND
-        if gone:
-            return self.parse(b"")
         if 200 <= status < 300 or (self.refusal_is_answer and status == _UNAVAILABLE):
             return self.parse(body)
-        raise error_of(status, body, retry_after, self.before)
+        error = error_of(status, body, retry_after, self.before)
+        if self.gone_is_done and tried > 1 and isinstance(error, NotFoundError):
+            return self.parse(b"")
+        raise error
 
 
 class _ErrorItem(msgspec.Struct):

@@ -61,6 +61,9 @@ def test_a_repeated_delete_is_done_when_the_model_is_gone() -> None:
     call.read(404, error_body("not_found"), None, tried=2)
     with pytest.raises(NotFoundError):
         call.read(404, error_body("not_found"), None, tried=1)
+    with pytest.raises(ProtocolError):
+        # Nor is the page of a proxy that finds no service the service's own 404.
+        call.read(404, b"default backend - 404", None, tried=2)
     with pytest.raises(ConflictError):
         call.read(409, error_body("conflict"), None, tried=2)
     with pytest.raises(NotFoundError):
