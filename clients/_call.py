@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -53,8 +54,12 @@ class Call(Generic[T]):
 
     def read(self, status: int, body: bytes, retry_after: str | None, tried: int) -> T:
         """Return the typed answer, or raise what the service's refusal stands for."""
-        if 200 <= status < 300 or (self.refusal_is_answer and status == _UNAVAILABLE):
+        if 200 <= status < 300:
             return self.parse(body)
+        if self.refusal_is_answer and status == _UNAVAILABLE:
+            # Unless it is the page of a proxy.
+            with suppress(ProtocolError):
+                return self.parse(body)
         error = error_of(status, body, retry_after, self.before)
         if self.gone_is_done and tried > 1 and isinstance(error, NotFoundError):
             return self.parse(b"")

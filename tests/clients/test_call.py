@@ -77,5 +77,8 @@ def test_not_being_ready_is_an_answer() -> None:
     answer = _wire.ready().read(503, body, "1", 1)
     assert (answer.ready, answer.failing) == (False, "redis")
     assert answer.checks == (Check(name="redis", ok=False, why="it does not answer"),)
+    # Behind a proxy, the service is away: that is no answer, and worth asking again.
+    with pytest.raises(TransportError):
+        _wire.ready().read(503, b"<html>", None, 1)
     with pytest.raises(UnavailableError):
         _wire.metrics().read(503, error_body("unavailable"), None, 1)
