@@ -20,11 +20,27 @@ def _of_numpy(value: object) -> object:
     """Return an array or a number of numpy as JSON has it; nothing else is known here."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    raise InputError(f"expected what JSON can say, got a {type(value).__name__}: {_quote(value)}")
+    what = f"{type(value).__name__}: {_quote(value)}"
+    raise InputError(f"value: expected what JSON can say, got a {what}")
 
 
-#: The JSON of a value; decimals, as databases give them, are numbers in it.
-encode = msgspec.json.Encoder(enc_hook=_of_numpy, decimal_format="number").encode
+#: Decimals, as databases give them, are numbers.
+_encoder = msgspec.json.Encoder(enc_hook=_of_numpy, decimal_format="number")
+
+
+def encode(value: object) -> bytes:
+    """Return the JSON of a value.
+
+    Raises
+    ------
+    InputError
+        There is something in it that JSON cannot say, or text with half a character.
+    """
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError as error:
+        # Browsers cut text between the two halves of an emoji.
+        raise InputError(f"text: expected whole characters, got {_quote(error.object)}") from None
 
 
 def plain(x: Features) -> list[float] | dict[str, float | str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -47,6 +47,7 @@ from clients.types import (
     Times,
 )
 
+S = TypeVar("S")
 #: What the service promises to take in one batch.
 MAX_BATCH = 1000
 #: Well below the 24 MiB that the service takes by default, for batches of long instances.
@@ -294,7 +295,7 @@ def _post(answer: type[T], body: object, *names: str) -> Call[T]:
     return Call(method="POST", path=path, body=encode(body), parse=decoder_of(answer))
 
 
-def _each(build: Callable[..., object], *columns: Sequence[object]) -> list[object]:
+def _each(build: Callable[..., S], *columns: Sequence[object]) -> list[S]:
     """Return what is built of each item; what is wrong with one begins with its place."""
     built = []
     for place, item in enumerate(zip(*columns, strict=True)):
@@ -310,7 +311,7 @@ def _batches(path: str, items: Sequence[object], answer: type[Any]) -> list[Call
     decode = decoder_of(answer)
     calls: list[Call[list[Any]]] = []
     before = 0
-    for pieces in _pieces(map(encode, items)):
+    for pieces in _pieces(_each(encode, items)):
         call: Call[list[Any]] = Call(
             method="POST",
             path=path,

@@ -143,6 +143,13 @@ def test_one_string_is_no_list_of_names() -> None:
 
 def test_what_json_cannot_say_is_refused() -> None:
     """An error of ours, which names the type."""
-    with pytest.raises(InputError, match="expected what JSON can say, got a object"):
+    with pytest.raises(InputError, match=r"^value: expected what JSON can say, got a object"):
         encode({"x": object()})
+    # Half an emoji, as a browser leaves it that cuts text: it raised an error of Python's.
+    half = {"query": "hat \ud83d"}
+    said = r"text: expected whole characters, got 'hat \\ud83d'"
+    with pytest.raises(InputError, match=f"^{said}"):
+        _wire.predict("m", Instance(x=half), "r")
+    with pytest.raises(InputError, match=rf"^items\[1\]\.{said}"):
+        _wire.predict_batch("m", [Instance(x=[1]), Instance(x=half)], ["p", "q"])
     assert numbers("x", range(3)) == [0, 1, 2]
