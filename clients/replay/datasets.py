@@ -155,7 +155,7 @@ def _npz(path: Path) -> Dataset:
         return _named(path.stem, x, y)
     if y.dtype.kind not in "iu":
         raise InputError(f"y: expected codes into label_names, got {y.dtype}")
-    return Dataset(path.stem, _float32(x), y.astype(np.intp), tuple(map(str, names)))
+    return Dataset(path.stem, _float32(x), y.astype(np.intp), _names(names))
 
 
 def _csv(name: str, lines: Iterable[str], label_column: str | None) -> Dataset:
@@ -214,12 +214,15 @@ def _is_number(text: str) -> bool:
 
 def _named(name: str, x: NDArray[Any], y: NDArray[Any]) -> Dataset:
     """Build a data set whose labels are the distinct values of `y`, ascending."""
-    if y.dtype.kind == "S":
-        y = y.astype(np.str_)
     if y.dtype.kind == "f" and np.isnan(y).any():
         raise InputError(f"y[{int(np.isnan(y).argmax())}]: expected a label, got nan")
     values, codes = np.unique(y, return_inverse=True)
-    return Dataset(name, _float32(x), codes.astype(np.intp), tuple(map(str, values)))
+    return Dataset(name, _float32(x), codes.astype(np.intp), _names(values))
+
+
+def _names(values: NDArray[Any]) -> tuple[str, ...]:
+    """Return names of labels; those of bytes without a b and quotes around them."""
+    return tuple(map(str, values.astype(np.str_) if values.dtype.kind == "S" else values))
 
 
 def _float32(x: NDArray[Any]) -> NDArray[np.float32]:

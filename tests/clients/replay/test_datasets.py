@@ -99,6 +99,8 @@ def test_labels_of_an_archive_are_text_or_numbers(tmp_path: Path) -> None:
     path = str(tmp_path / "y.npz")
     np.savez(path, X=np.eye(2), y=np.array([b"cat", b"dog"]))
     assert load(path).labels == ("cat", "dog")
+    np.savez(path, X=np.eye(2), y=np.array([1, 0]), label_names=np.array([b"cat", b"dog"]))
+    assert load(path).labels == ("cat", "dog")
     np.savez(path, X=np.eye(2), y=np.array([1.0, np.nan]))
     with pytest.raises(InputError, match=r"y\[1\]: expected a label, got nan"):
         load(path)
