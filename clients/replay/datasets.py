@@ -222,7 +222,9 @@ def _named(name: str, x: NDArray[Any], y: NDArray[Any]) -> Dataset:
 
 def _names(values: NDArray[Any]) -> tuple[str, ...]:
     """Return names of labels; those of bytes without a b and quotes around them."""
-    return tuple(map(str, values.astype(np.str_) if values.dtype.kind == "S" else values))
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8", "replace")
+    return tuple(map(str, values))
 
 
 def _float32(x: NDArray[Any]) -> NDArray[np.float32]:
