@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import os
 import shutil
@@ -165,7 +166,11 @@ def _shared_metrics(settings: Settings) -> Iterator[None]:
         return
     folder = tempfile.mkdtemp(prefix="misclick-metrics-")
     os.environ[SHARED_FOLDER] = folder
+    held = os.open(folder, os.O_RDONLY)
     try:
+        # So systemd-tmpfiles leaves it alone, however long nothing is counted.
+        fcntl.flock(held, fcntl.LOCK_SH)
         yield
     finally:
+        os.close(held)
         shutil.rmtree(folder, ignore_errors=True)

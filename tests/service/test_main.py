@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from service.main import _shared_metrics
+from service.metrics import SHARED_FOLDER
+from service.settings import Settings
 from tests.serving import Service
 
 
@@ -31,6 +36,17 @@ def test_a_stop_takes_the_store_along(tmp_path: Path, kind: signal.Signals, work
         assert "Traceback" not in service.log.read_text()
     finally:
         service.stop()
+
+
+def test_the_metrics_folder_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it no worker can count; the machine's cleaner takes what is old and not locked."""
+    monkeypatch.setenv(SHARED_FOLDER, "")
+    with _shared_metrics(Settings(workers=2)):
+        folder = os.open(os.environ[SHARED_FOLDER], os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(folder)
 
 
 def test_a_start_stays_light() -> None:
