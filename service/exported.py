@@ -34,8 +34,8 @@ from service.events import (
 )
 from service.features import MAX_VALUE, Row
 from service.ids import FINGERPRINT_BYTES, NONCE_BYTES
+from service.meta import COUNTERS, FORMAT
 from service.spec import MAX_LABELS
-from service.store import COUNTERS, FORMAT
 
 Value = TypeVar("Value")
 

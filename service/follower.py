@@ -13,8 +13,9 @@ from service.codec import CodecError, encode_parts, state_digest
 from service.errors import LogBroken, Unavailable
 from service.events import Entry
 from service.fold import Fold, check_sound
+from service.meta import Meta
 from service.snapshots import Snapshot, load_snapshots, newest_snapshot_seq, store_snapshot
-from service.store import Meta, Store
+from service.store import Store
 from service.turns import Turns
 
 log = logging.getLogger("misclick.follower")

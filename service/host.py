@@ -20,10 +20,11 @@ from service.fold import Fold
 from service.follower import Unusable
 from service.ids import SECRET_BYTES
 from service.labels import labels_of
+from service.meta import FORMAT, Meta
 from service.replica import Replica
 from service.settings import Settings
 from service.spec import ModelSpec
-from service.store import EXPIRE_BATCH, FORMAT, Meta, ModelGone, Store
+from service.store import EXPIRE_BATCH, ModelGone, Store
 
 Result = TypeVar("Result")
 #: What is done again and again, and the seconds in between.

@@ -13,8 +13,8 @@ from prometheus_client.registry import Collector
 
 from service.alarms import hub_watch_of
 from service.estimates import Tally
+from service.meta import COUNTERS, Meta
 from service.replica import Replica
-from service.store import COUNTERS, Meta
 
 #: Set by `misclick serve` before the workers start: where they share their counts.
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"

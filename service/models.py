@@ -19,6 +19,7 @@ from service.fold import Fold
 from service.host import Host
 from service.ids import NonceSource
 from service.labels import Listed, labels_text, parse_labels
+from service.meta import Meta
 from service.model_wire import (
     Counters,
     LabelOut,
@@ -36,7 +37,6 @@ from service.replica import Replica
 from service.sizes import check_size, check_together, check_window
 from service.snapshots import newest_snapshot_seq
 from service.spec import MAX_LABELS, LearnerSpec, ModelSpec, NamedLearner
-from service.store import Meta
 
 #: Two admins changing labels at once: the second one looks again, this often at most.
 TRIES = 5

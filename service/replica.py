@@ -33,7 +33,8 @@ from service.ids import (
     nonce_of_request,
     nonce_of_round,
 )
-from service.store import Meta, Recorded, Store, Verdict
+from service.meta import Meta
+from service.store import Recorded, Store, Verdict
 from service.turns import LEAST_S, TURN_S
 
 #: Items of one script call out of a batch: Redis is busy with it for about 2 ms.

@@ -22,10 +22,10 @@ from service.events import Entry, Kind, Telling, body_of, stamped
 from service.ids import SECRET_BYTES
 from service.kept import KeptRecords
 from service.line import Line
+from service.meta import Meta
 from service.scripts import Script
 from service.spec import ModelSpec
 
-FORMAT = "2"
 #: Entries that one read takes: a few milliseconds of folding.
 READ_ENTRIES = 512
 #: Entries of a new model that one script call appends.
@@ -43,35 +43,9 @@ EXPIRE_BATCH = 100
 
 _Call: TypeAlias = Callable[..., Awaitable[Any]]
 
-COUNTERS = (
-    "decisions",
-    "feedback",
-    "clicks",
-    "expired",
-    "late",
-    "duplicates",
-    "conflicts",
-    "learned",
-    "told",
-)
-
 
 class ModelGone(NotFound):
     """The incarnation that was asked for is not there any more."""
-
-
-class Meta(NamedTuple):
-    """What a model's meta hash says."""
-
-    spec: ModelSpec
-    uid: str
-    seq: int
-    chain: str
-    labels: str
-    #: The learners as last changed, the deciding one first; empty where they are the spec's.
-    learners: str
-    created_at_ms: int
-    counters: dict[str, int]
 
 
 class Recorded(NamedTuple):
@@ -184,24 +158,7 @@ class Store:
 
     async def meta(self, key: str) -> Meta:
         """Return a model's meta data, or raise NotFound."""
-        raw = await self.guard(self.client.hgetall(part_key(key, "meta")))
-        fields = {name.decode(): value for name, value in raw.items()}
-        if "uid" not in fields:
-            raise NotFound(f"there is no model {key.split('/', 1)[-1]!r}")
-        if fields["format"].decode() != FORMAT:
-            raise Unavailable(
-                f"the model's format is {fields['format'].decode()!r}, not {FORMAT!r}"
-            )
-        return Meta(
-            ModelSpec.from_json(fields["spec"]),
-            fields["uid"].decode(),
-            int(fields["seq"]),
-            fields["chain"].decode(),
-            fields["labels"].decode(),
-            fields.get("learners", b"").decode(),
-            int(fields["created_at_ms"]),
-            {name: int(fields.get(name, 0)) for name in COUNTERS},
-        )
+        return Meta.of(key, await self.guard(self.client.hgetall(part_key(key, "meta"))))
 
     async def pending(self, key: str) -> int:
         """Return how many decisions wait for feedback."""

@@ -29,10 +29,11 @@ from service.exported import (
 from service.fold import Fold, check_sound
 from service.host import initial_fields
 from service.labels import labels_of, parse_labels
+from service.meta import COUNTERS, FORMAT, Meta
 from service.replica import Replica
 from service.snapshots import Snapshot, finish_import, load_snapshots
 from service.spec import ModelSpec
-from service.store import COUNTERS, FORMAT, IMPORT_ENTRIES, Meta, Store
+from service.store import IMPORT_ENTRIES, Store
 from service.turns import TURN_S, Turns
 
 #: Longest first line of an import; a snapshot of the largest model takes 43 MiB.

@@ -8,8 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.estimates import OUTCOMES
+from service.meta import COUNTERS
 from service.metrics import SHARED_FOLDER, RequestMetrics
-from service.store import COUNTERS
 from tests.service.apps import app_client, create
 
 

@@ -95,6 +95,19 @@ async def test_creating_twice_changes_nothing(store_url: str) -> None:
         assert len(await whole_log(store, address)) == 1
 
 
+@pytest.mark.parametrize("spec", ['{"name": "m", "colour": "red"}', "{", None])
+async def test_a_model_that_cannot_be_read_is_no_fault(store_url: str, spec: str | None) -> None:
+    """One of a newer version, say, after going back to this one: 503, not 500."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        meta = address.part("meta")
+        await raw_client(store).hdel(meta, "spec")
+        if spec is not None:
+            await raw_client(store).hset(meta, "spec", spec)
+        with pytest.raises(Unavailable, match="cannot be read"):
+            await store.meta(address.key)
+
+
 async def test_deleting_leaves_only_what_times_out(store_url: str) -> None:
     """After a deletion nothing of the model is left but tombstones with their time to live."""
     async with opened(store_url) as store:

@@ -1,0 +1,60 @@
+"""What the meta hash of a model says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Self
+
+from service.errors import NotFound, Unavailable, shorten
+from service.spec import ModelSpec
+
+FORMAT = "2"
+COUNTERS = (
+    "decisions",
+    "feedback",
+    "clicks",
+    "expired",
+    "late",
+    "duplicates",
+    "conflicts",
+    "learned",
+    "told",
+)
+
+
+class Meta(NamedTuple):
+    """What a model's meta hash says."""
+
+    spec: ModelSpec
+    uid: str
+    seq: int
+    chain: str
+    labels: str
+    #: The learners as last changed, the deciding one first; empty where they are the spec's.
+    learners: str
+    created_at_ms: int
+    counters: dict[str, int]
+
+    @classmethod
+    def of(cls, key: str, raw: Mapping[bytes, bytes]) -> Self:
+        """Return what the hash of the model `key` says; raise NotFound where there is none."""
+        fields = {name.decode(): value for name, value in raw.items()}
+        if "uid" not in fields:
+            raise NotFound(f"there is no model {key.split('/', 1)[-1]!r}")
+        written = fields.get("format", b"").decode()
+        if written != FORMAT:
+            raise Unavailable(f"the model's format is {written!r}, not {FORMAT!r}")
+        try:
+            return cls(
+                ModelSpec.from_json(fields["spec"]),
+                fields["uid"].decode(),
+                int(fields["seq"]),
+                fields["chain"].decode(),
+                fields["labels"].decode(),
+                fields.get("learners", b"").decode(),
+                int(fields["created_at_ms"]),
+                {name: int(fields.get(name, 0)) for name in COUNTERS},
+            )
+        except (KeyError, ValueError) as error:
+            # Damaged, or of a newer version that has more to say in a spec.
+            raise Unavailable(f"the model cannot be read: {shorten(str(error))}") from error
