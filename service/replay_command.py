@@ -7,7 +7,7 @@ import json
 import secrets
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,15 @@ import msgspec
 from pydantic import ValidationError
 from rich.console import Console
 
-from clients import Dense, InputError, MisclickError, ModelSpec, Retries
+from clients import (
+    Client,
+    Dense,
+    InputError,
+    MisclickError,
+    ModelSpec,
+    NotFoundError,
+    Retries,
+)
 from clients.replay.datasets import BUNDLED, Dataset, load
 from clients.replay.http_player import HttpPlayer
 from clients.replay.live import LiveBoard
@@ -36,7 +44,7 @@ if TYPE_CHECKING:
 #: A replay may hold feedback back for long, and drops some: nothing may expire meanwhile.
 WINDOW_S = 7 * 24 * 3600.0
 MAX_PENDING = 1_000_000
-#: A service that restarts must not end hours of replay; nobody waits so long for the first answer.
+#: A service that restarts must not end hours of replay.
 PATIENT = Retries(tries=14)
 
 
@@ -360,10 +368,17 @@ def players_of(
         yield players
         return
     with ExitStack() as stack:
-        client = stack.enter_context(client_of(args.url))
-        patient = stack.enter_context(client_of(args.url, PATIENT))
+        # Nobody waits so patiently for the first answer.
+        stack.enter_context(client_of(args.url)).live()
+        client = stack.enter_context(client_of(args.url, PATIENT))
         for spec in specs.values():
-            client.create_model(spec)
             if not args.keep:
-                stack.callback(patient.delete_model, spec.name)
-        yield {shown: HttpPlayer(patient, spec.name) for shown, spec in specs.items()}
+                stack.callback(_forget, client, spec.name)
+            client.create_model(spec)
+        yield {shown: HttpPlayer(client, spec.name) for shown, spec in specs.items()}
+
+
+def _forget(client: Client, model: str) -> None:
+    """Delete a model that was made, or was about to be when Ctrl-C came."""
+    with suppress(NotFoundError):
+        client.delete_model(model)

@@ -128,7 +128,9 @@ def test_an_interrupted_replay_leaves_no_models(service: Service, kind: signal.S
         wait_until(lambda: models() != before, "a replay", 30)
         process.send_signal(kind)
         _, err = process.communicate(timeout=30)
-        assert (process.returncode, err) == (130, "misclick replay: stopped\n")
+        assert err == "misclick replay: stopped\n"
+        # Python itself ends by SIGINT where that came within an exec; a shell says 130 of both.
+        assert process.returncode in (130, -signal.SIGINT)
         assert models() == before
 
 
