@@ -25,6 +25,9 @@ class Retries:
     outlast it, as a batch job should, takes `Retries(tries=14)`: 21 s of waiting on average, 41 s
     at most, and 10 s or more in 99.7 % of calls.
 
+    A service that hangs is waited for in each try: with the defaults, 5 times 10 s. A page that
+    cannot wait so long takes a client with a `timeout_s` of half a second, say.
+
     Parameters
     ----------
     tries
