@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as TimedOut
 
+from service.address import MODELS_KEY
 from service.errors import Unavailable
 from service.settings import Settings
 from service.store import Store
@@ -95,6 +96,8 @@ async def check_redis(store: Store, settings: Settings) -> list[Check]:
     try:
         info: dict[str, Any] = await store.client.info()
         config = await _config(store)
+        primary, loading = info.get("role") == "master", bool(info.get("loading"))
+        refusal = await _refusal(store) if primary and not loading else ""
     except ResponseError as error:
         return [Check("info", False, f"expected what INFO says, got {error}")]
     except (RedisError, OSError, RuntimeError) as error:
@@ -103,7 +106,6 @@ async def check_redis(store: Store, settings: Settings) -> list[Check]:
     version = str(info.get("redis_version", "0"))
     numbers = tuple(int(part) for part in version.split(".")[:2])
     policy = str(info.get("maxmemory_policy", "unknown"))
-    loading = bool(info.get("loading"))
     checks = [
         Check(ANSWERS, True, f"Redis {version} answers"),
         Check(
@@ -112,7 +114,8 @@ async def check_redis(store: Store, settings: Settings) -> list[Check]:
             "Redis is still loading its data set" if loading else "the data set is in memory",
         ),
         Check("version", numbers >= OLDEST_REDIS, f"expected 7.0 or newer, got {version}"),
-        Check(ROLE, info.get("role") == "master", f"expected a primary, got {info.get('role')}"),
+        Check(ROLE, primary, f"expected a primary, got {info.get('role')}"),
+        Check("writes", not refusal, refusal or "it takes them"),
         Check("eviction", policy == "noeviction", f"expected noeviction, got {policy}"),
     ]
     # While it loads, Redis writes no log, and says that it has none.
@@ -131,12 +134,18 @@ def _durable(info: dict[str, Any], config: dict[Any, Any]) -> list[Check]:
             fsync in ("always", None),
             f"expected always, got {fsync or 'unknown: CONFIG GET is not allowed'}",
         ),
-        Check(
-            "aof_write",
-            info.get("aof_last_write_status", "ok") == "ok",
-            f"the last write of the log: {info.get('aof_last_write_status')}",
-        ),
     ]
+
+
+async def _refusal(store: Store) -> str:
+    """Return why Redis takes no writes, if so: its disk is full, say, or its replicas are gone."""
+    try:
+        # No model has this name, so nothing changes. It needs no memory: of that, changes that
+        # need some find out themselves, and others are taken.
+        await store.client.srem(MODELS_KEY, "")
+    except ResponseError as error:
+        return str(error)
+    return ""
 
 
 async def _config(store: Store) -> dict[Any, Any]:

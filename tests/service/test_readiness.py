@@ -53,10 +53,10 @@ async def test_a_safe_store_is_ready(store_url: str) -> None:
         "loaded",
         "version",
         "role",
+        "writes",
         "eviction",
         "appendonly",
         "appendfsync",
-        "aof_write",
     ]
 
 
@@ -95,6 +95,21 @@ async def test_a_store_that_hides_its_settings_is_trusted(
     assert failing(checks) == []
     (check,) = [check for check in checks if check.name == "appendfsync"]
     assert "CONFIG GET is not allowed" in check.why
+
+
+async def test_one_that_takes_no_writes_is_not_ready() -> None:
+    """Protects from being sent calls that are all refused: it answers, and its log is in order."""
+    with running_redis(str(get_binary_path())) as url:
+        async with opened(url) as store:
+            watch = ReadinessWatch(store, Settings())
+            await raw_client(store).config_set("min-replicas-to-write", 1)
+            assert failing(await check_redis(store, Settings())) == ["writes"]
+            await watch.look()
+            with pytest.raises(Unavailable, match="writes: NOREPLICAS"):
+                watch.check()
+            await raw_client(store).config_set("min-replicas-to-write", 0)
+            await watch.look()
+            watch.check()
 
 
 async def test_what_cannot_be_looked_at_is_not_trusted(
