@@ -56,6 +56,9 @@ def test_csv_takes_the_last_column_or_the_named_one(tmp_path: Path) -> None:
     assert load(str(path), label_column="kind").x.tolist() == [[1.5, 3], [2, 4]]
     with pytest.raises(InputError, match=re.escape("line 2, kind: expected a number, got 'dog'")):
         load(str(path))
+    # Numbers may be names of columns: pandas calls them so.
+    path.write_text("0,1,label\n5,6,cat\n7,8,dog\n")
+    assert load(str(path)).x.tolist() == [[5, 6], [7, 8]]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +109,12 @@ def test_labels_of_an_archive_are_text_or_numbers(tmp_path: Path) -> None:
         load(path)
     np.savez(path, X=np.eye(2), y=np.array(["a", "b"], dtype=object))
     with pytest.raises(InputError, match=r"y\.npz: expected .* none of objects"):
+        load(path)
+    np.savez(path, X=np.eye(2), y=np.array(["a", "b"]), label_names=np.array(["cat", "dog"]))
+    with pytest.raises(InputError, match="y: expected codes into label_names, got <U1"):
+        load(path)
+    np.savez(path, X=np.array([["1"], ["2"]]), y=np.array([0, 1]))
+    with pytest.raises(InputError, match="X: expected numbers, got <U1"):
         load(path)
     with pytest.raises(InputError, match="label_column: expected none for an"):
         load(path, label_column="y")
