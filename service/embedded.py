@@ -84,7 +84,8 @@ class EmbeddedValkey:
     def start(self) -> None:
         """Start the server and wait until it answers."""
         self._end_orphan()
-        config = [*CONFIG, f"dir {self.folder}", f"unixsocket {self.socket}"]
+        folder, listening = _quoted(self.folder), _quoted(self.socket)
+        config = [*CONFIG, f"dir {folder}", f"unixsocket {listening}"]
         (self.folder / "valkey.conf").write_text("\n".join(config) + "\n")
         self._spawn()
         self._wait_until_up()
@@ -173,6 +174,11 @@ class EmbeddedValkey:
             for _ in _ticks(STOP_TIMEOUT_S):
                 os.kill(pid, 0)
             os.kill(pid, signal.SIGKILL)
+
+
+def _quoted(path: Path) -> str:
+    """Return a path as one word of a configuration, whatever is in it."""
+    return '"' + str(path).replace("\\", r"\\").replace('"', r"\"") + '"'
 
 
 def _ticks(timeout_s: float) -> Iterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from pathlib import Path
 from typing import Literal
+from urllib.parse import quote
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -130,7 +131,7 @@ class Settings(BaseSettings):
     def store_url(self) -> str:
         """Return the URL of the Redis to use; secret."""
         if self.redis_url is None:
-            return f"unix://{self.socket_path}"
+            return f"unix://{quote(str(self.socket_path))}"
         return self.redis_url.get_secret_value()
 
 

