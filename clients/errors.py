@@ -18,10 +18,11 @@
         ├── TooManyRequestsError     429  it is too busy; worth trying later
         └── UnavailableError         503  the store is down, or something full; worth trying later
 
-Only what is below `ApiError` says that nothing was applied: after a `TransportError` the
-service may have done the work, which is why every call can be sent again. Of more items than go in
-one call, those before the call that was refused are done: whoever gives all of them again does no
-harm where each has a `request_id` of its own.
+What is below `ApiError` says that nothing was applied, but for `UnavailableError`: its store may
+have done what it gave no answer to in time, as the service may have after a `TransportError`. That
+is why every call can be sent again. Of more items than go in one call, those before the call that
+was refused are done: whoever gives all of them again does no harm where each has a `request_id` of
+its own.
 """
 
 from __future__ import annotations
