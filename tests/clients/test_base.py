@@ -169,10 +169,10 @@ def test_a_redirect_is_told_with_where_it_leads() -> None:
         client.list_models()
 
 
-@pytest.mark.parametrize("page", [PAGE, ""])
-async def test_a_page_is_no_answer(page: str) -> None:
+@pytest.mark.parametrize(("status", "page"), [(200, PAGE), (200, ""), (308, "moved")])
+async def test_a_page_is_no_answer(status: int, page: str) -> None:
     """A model was held for deleted, a service for alive, and a page for an export."""
-    transport = httpx.MockTransport(lambda _: httpx.Response(200, text=page))
+    transport = httpx.MockTransport(lambda _: httpx.Response(status, text=page))
     with Client("http://a", transport=transport) as client:
         for call in (
             client.live,
@@ -184,7 +184,7 @@ async def test_a_page_is_no_answer(page: str) -> None:
             with pytest.raises(ProtocolError, match=r"^[A-Z]+ http://a/.*: expected a"):
                 call()
     async with AsyncClient("http://a", transport=transport) as other:
-        with pytest.raises(ProtocolError, match=r"^GET http://a/v1/models/m/log: expected an exp"):
+        with pytest.raises(ProtocolError, match=r"^GET http://a/v1/models/m/log: .*expected an e"):
             _ = [piece async for piece in other.export_log("m")]
 
 
@@ -210,18 +210,3 @@ async def test_an_answer_that_cannot_be_unpacked_is_none() -> None:
             await other.list_models()
         with pytest.raises(TransportError, match="DecodingError"):
             _ = [piece async for piece in other.export_log("m")]
-
-
-def test_a_redirect_is_no_export() -> None:
-    """Protects whoever keeps exports from files with the words of a proxy in them."""
-    elsewhere = httpx.MockTransport(lambda _: httpx.Response(308, content=b"moved"))
-    with Client("http://test", transport=elsewhere) as client, pytest.raises(ProtocolError):
-        list(client.export_log("m"))
-
-
-async def test_a_redirect_is_no_export_to_the_other_client_either() -> None:
-    """Protects whoever keeps exports from files with the words of a proxy in them."""
-    elsewhere = httpx.MockTransport(lambda _: httpx.Response(308, content=b"moved"))
-    async with AsyncClient("http://test", transport=elsewhere) as client:
-        with pytest.raises(ProtocolError):
-            _ = [piece async for piece in client.export_log("m")]
