@@ -183,7 +183,12 @@ def plot(
 
 def _draw(axes: Any, tracks: Mapping[str, Track], scale: Literal["log", "linear"]) -> None:
     """Draw the curves of one panel, each with its last value in the legend."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: PLC0415
+    from matplotlib.ticker import (  # noqa: PLC0415
+        FixedLocator,
+        FuncFormatter,
+        LogFormatter,
+        NullLocator,
+    )
 
     for index, (name, track) in enumerate(tracks.items()):
         rounds = spaced_rounds(track.done, scale)
@@ -197,6 +202,8 @@ def _draw(axes: Any, tracks: Mapping[str, Track], scale: Literal["log", "linear"
         axes.plot(rounds, errors, style, color=colour, linewidth=2, label=label)
     if scale == "log":
         axes.set_xscale("log")
+        # Over less than a decade, 200 is written as such, and not as 2 times 10 squared.
+        axes.xaxis.set_minor_formatter(LogFormatter())
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(FixedLocator(ERROR_TICKS))
         axes.yaxis.set_minor_locator(NullLocator())

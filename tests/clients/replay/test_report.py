@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 from rich.console import Console
 
@@ -77,6 +78,8 @@ def test_curve_points_are_rounds(done: int, scale: Literal["log", "linear"]) -> 
     assert rounds[0] >= 1
     assert (np.diff(rounds) > 0).all()
     assert len(rounds) <= 200
+    if done > 1000:
+        assert (rounds[len(rounds) // 2] < done / 10) == (scale == "log")
 
 
 @pytest.mark.parametrize("scale", ["log", "linear"])
@@ -115,6 +118,18 @@ def test_names_of_many_learners_stand_beside_their_curves(tmp_path: Path) -> Non
     assert images[1].shape[1] > images[0].shape[1] + 400
     first = (images[1] == (0xD5, 0x5E, 0x00)).all(axis=-1)
     assert first[:, -500:].sum() > 100
+
+
+def test_rounds_of_a_short_replay_are_written_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One axis had 100, and then 2 times ten squared."""
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    plot({"all": {"one": track(300, 2)}}, tmp_path / "x.png", title="Test")
+    drawn[0].canvas.draw()
+    labels = drawn[0].axes[0].get_xticklabels(which="both")
+    assert {"100", "200", "300"} <= {label.get_text() for label in labels}
 
 
 def test_an_axis_ends_where_errors_do(tmp_path: Path) -> None:
