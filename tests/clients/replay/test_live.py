@@ -1,36 +1,47 @@
 """The running errors on a terminal."""
 
 import io
+import time
 
+import pytest
 from rich.console import Console
 
 from clients.replay.live import LiveBoard
 from clients.replay.run import Track
 
 
-def show(*, terminal: bool) -> str:
-    """Return what a replay of 50 rounds prints."""
+def show(monkeypatch: pytest.MonkeyPatch, *, terminal: bool, round_s: float) -> str:
+    """Return what a replay of 50 rounds prints, each of which takes so long."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=100)
     track = Track(50)
+    monkeypatch.setattr(time, "perf_counter", lambda: 1000 + round_s * track.done)
     with LiveBoard({"one": track}, 50, window=10, console=console) as board:
         for done in range(1, 51):
             track.record(wrong=done % 2 == 0, wrong_greedy=False)
             board.update(done)
+        assert board.elapsed_s == 50 * round_s
     return out.getvalue()
 
 
-def test_a_terminal_sees_bar_pace_and_errors() -> None:
-    """Progress, rounds per second, time left and the running error are on the screen."""
-    text = show(terminal=True)
-    for part in ("50/50", "rounds/s", "s left", "50.0 %", "last 10 rounds"):
+def test_a_terminal_sees_bar_pace_and_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress, rounds per second, time left and the running error are on the screen.
+
+    Four times a second, and when it is over: after 1, 17, 33, 49 and 50 rounds.
+    """
+    text = show(monkeypatch, terminal=True, round_s=1 / 64)
+    for part in ("50/50", "64 rounds/s", "0 s left", "50.0 %", "last 10 rounds"):
         assert part in text
+    assert text.replace("50/50", "").count("/50") == 4
 
 
-def test_a_log_file_gets_a_few_plain_lines() -> None:
+def test_a_log_file_gets_a_few_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no terminal, the output stays short and without control codes."""
-    text = show(terminal=False)
-    assert "\x1b" not in text
-    lines = text.splitlines()
-    assert 1 <= len(lines) <= 12
-    assert lines[-1].startswith("50 of 50: one 50.0 %")
+    text = show(monkeypatch, terminal=False, round_s=1)
+    assert text.splitlines() == [
+        f"{done} of 50: one {100 * (done // 2) / done:.1f} %; 1 rounds/s, {50 - done} s left"
+        for done in range(5, 51, 5)
+    ]
+    # As often as a terminal, and not for each of those ten that passed meanwhile.
+    lines = show(monkeypatch, terminal=False, round_s=1 / 64).splitlines()
+    assert [line.split()[0] for line in lines] == ["17", "33", "49", "50"]
