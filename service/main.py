@@ -152,8 +152,8 @@ def _embedded(settings: Settings) -> Iterator[None]:
     try:
         try:
             valkey.start()
-        except RuntimeError as error:
-            raise Refused(str(error)) from error
+        except (OSError, RuntimeError) as error:
+            raise Refused(f"data_dir {settings.data_dir}: {error}") from error
         yield
     finally:
         valkey.stop()

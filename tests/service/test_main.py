@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.main import _shared_metrics
+from service.main import Refused, _embedded, _shared_metrics
 from service.metrics import SHARED_FOLDER
 from service.settings import Settings
 from tests.serving import Service
@@ -36,6 +36,17 @@ def test_a_stop_takes_the_store_along(tmp_path: Path, kind: signal.Signals, work
         assert "Traceback" not in service.log.read_text()
     finally:
         service.stop()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """A full disk, say, is told as what it is: no traceback, and nothing is left running."""
+    settings = Settings(data_dir=tmp_path)
+    (tmp_path / "valkey.conf").mkdir()
+    with pytest.raises(Refused, match=r"data_dir .*valkey\.conf"), _embedded(settings):
+        pass
+    (tmp_path / "valkey.conf").rmdir()
+    with _embedded(settings):
+        pass
 
 
 def test_the_metrics_folder_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
