@@ -18,6 +18,8 @@ from clients.types import Example, Instance, Round
 T = TypeVar("T")
 #: Covers the 2 s in which the service answers 503 when its store is down.
 TIMEOUT_S = 10.0
+#: This machine, which a proxy named in the environment (`HTTP_PROXY`) does not reach.
+DIRECT = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
 #: What a header can hold as one word.
 _KEY = re.compile(r"[!-~]+")
 

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from clients import _wire
-from clients._base import TIMEOUT_S, Base, id_of, ids_of, is_export
+from clients._base import DIRECT, TIMEOUT_S, Base, id_of, ids_of, is_export
 from clients._call import Call
 from clients.errors import ApiError, TransportError
 from clients.evaluation_types import Evaluation
@@ -74,7 +74,11 @@ class AsyncClient(Base):
     ) -> None:
         super().__init__(base_url, api_key, timeout_s, retries)
         self._http = httpx.AsyncClient(
-            base_url=base_url, headers=self._headers, timeout=timeout_s, transport=transport
+            base_url=base_url,
+            headers=self._headers,
+            timeout=timeout_s,
+            transport=transport,
+            mounts=DIRECT,
         )
         self._turns = asyncio.Semaphore(AT_ONCE)
 

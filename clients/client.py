@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 import httpx
 
 from clients import _wire
-from clients._base import TIMEOUT_S, id_of, ids_of, is_export
+from clients._base import DIRECT, TIMEOUT_S, id_of, ids_of, is_export
 from clients._call import Call
 from clients._model_calls import ModelCalls
 from clients.errors import ApiError, TransportError
@@ -97,6 +97,7 @@ class Client(ModelCalls):
             headers=self._headers,
             timeout=self._timeout_s,
             transport=self._transport,
+            mounts=DIRECT,
         )
 
     @property

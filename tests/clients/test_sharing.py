@@ -12,7 +12,7 @@ from threading import Thread
 import httpx
 import pytest
 
-from clients import AsyncClient
+from clients import AsyncClient, Client, Retries, TransportError
 from clients.async_client import AT_ONCE
 
 #: A server that forks its workers after it has asked something, as gunicorn does with --preload.
@@ -71,6 +71,26 @@ def test_a_forked_process_has_connections_of_its_own(ports: Ports) -> None:
     subprocess.run([sys.executable, "-c", FORKS, url], check=True, timeout=30)
     first, *others = ports.seen
     assert sorted(port == first for port in others) == [False, True, True]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_this_machine_is_asked_without_a_proxy(
+    ports: Ports, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the environment names one, the demo waited for its own service in vain."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    url = f"http://{host}:{ports.server_port}"
+    with Client(url, retries=Retries(tries=1)) as client:
+        client.live()
+    async with AsyncClient(url, retries=Retries(tries=1)) as other:
+        await other.live()
+    with (
+        Client("http://misclick.test", retries=Retries(tries=1)) as client,
+        pytest.raises(TransportError, match="refused"),
+    ):
+        client.live()
 
 
 async def test_many_tasks_wait_for_their_turn() -> None:
