@@ -76,7 +76,7 @@ def test_the_table_is_read_in_eighty_columns(
     service: Service, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No name or number is cut or broken, even in fewer; what is not to be trusted is said."""
-    long = "a label of more than twenty characters"
+    long = "a [label] of more than twenty characters"
     with Client(service.url) as client:
         spec = fresh_spec(labels=("a", long))
         client.create_model(spec)
