@@ -56,8 +56,10 @@ class Dataset:
             raise InputError(f"y: expected shape {self.x.shape[:1]}, got {self.y.shape}")
         if len(set(self.labels)) != len(self.labels):
             raise InputError(f"labels: expected distinct names, got {self.labels}")
-        if self.y.min() < 0 or self.y.max() >= len(self.labels):
-            raise InputError(f"y: expected codes below {len(self.labels)}, got {self.y.max()}")
+        least, most = self.y.min(), self.y.max()
+        if least < 0 or most >= len(self.labels):
+            named = f"codes from 0 to {len(self.labels) - 1}, which have names"
+            raise InputError(f"y: expected {named}, got {least} to {most}")
         wrong = np.argwhere(~np.isfinite(self.x))
         if len(wrong):
             row, column = wrong[0]

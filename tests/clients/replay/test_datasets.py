@@ -145,8 +145,8 @@ def test_a_missing_or_strange_file_is_named(tmp_path: Path) -> None:
         (np.zeros((2, 0)), [0, 0], ("a",), "X"),
         (np.zeros(2), [0, 0], ("a",), "X"),
         (np.zeros((2, 1)), [0], ("a",), "y"),
-        (np.zeros((2, 1)), [0, 1], ("a",), "y"),
-        (np.zeros((2, 1)), [0, -1], ("a", "b"), "y"),
+        (np.zeros((2, 1)), [0, 1], ("a",), "y: expected codes from 0 to 0, .*, got 0 to 1"),
+        (np.zeros((2, 1)), [0, -1], ("a", "b"), "y: expected codes from 0 to 1, .*, got -1 to 0"),
         (np.zeros((2, 1)), [0, 1], ("a", "a"), "labels"),
     ],
 )
