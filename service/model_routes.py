@@ -227,8 +227,8 @@ def _add_files(
         check_request_type(request, (NDJSON,))
         if not is_model_name(model):
             raise Invalid.of("model", "a name as in a model's spec", model)
-        await models.check_room(caller, model)
-        await import_model(host.store, caller.key_of(model), model, request.stream())
+        most = host.settings.max_models
+        await import_model(host.store, caller.key_of(model), model, request.stream(), most)
         return await models.describe(caller, model)
 
     @router.get(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -54,17 +55,10 @@ class Models:
         """Create a model; return it, and whether it is new."""
         key = caller.key_of(spec.name)
         _check_spec(spec)
-        await self.check_room(caller, spec.name)
         meta, new = await self._host.create(key, spec, secrets.token_hex(8))
         if not new and meta.spec != spec:
             raise Conflict(f"there is a model {spec.name!r} with another spec")
         return await self.describe(caller, spec.name), new
-
-    async def check_room(self, caller: Caller, name: str) -> None:
-        """Refuse one model more than a tenant may have, unless it is there already."""
-        mine = await self._names(caller)
-        if name not in mine and len(mine) >= self._host.settings.max_models:
-            raise Conflict(f"there are {len(mine)} models already (max_models): delete one")
 
     async def relearn(self, caller: Caller, name: str, asked: RelearnIn) -> RelearnedOut:
         """Make another model of what a model's log tells."""
@@ -72,7 +66,6 @@ class Models:
         spec = spec_of(source, asked)
         _check_spec(spec)
         _check_taught(source.learner.kind, spec.learner.kind)
-        await self.check_room(caller, spec.name)
         return await relearn(self._host, source, caller.key_of(spec.name), spec, asked.without)
 
     async def describe(self, caller: Caller, name: str) -> ModelOut:
@@ -86,12 +79,12 @@ class Models:
     async def describe_all(self, caller: Caller) -> ModelsOut:
         """Return every model of the tenant, by name."""
         found = []
-        for name in await self._names(caller):
-            try:
-                found.append(await self.describe(caller, name))
-            except NotFound:
-                # Being created, imported or deleted at this moment.
-                continue
+        prefix = f"{caller.tenant}/"
+        for key in await self._store.list_keys():
+            if key.startswith(prefix):
+                # Some are being created, imported or deleted at this moment, or there no more.
+                with contextlib.suppress(NotFound):
+                    found.append(await self.describe(caller, key.removeprefix(prefix)))
         return ModelsOut(models=found)
 
     async def delete(self, caller: Caller, name: str) -> None:
@@ -159,11 +152,6 @@ class Models:
         )
         await replica.catch_up()
         return seq is not None
-
-    async def _names(self, caller: Caller) -> list[str]:
-        prefix = f"{caller.tenant}/"
-        keys = [key for key in await self._store.list_keys() if key.startswith(prefix)]
-        return [key.removeprefix(prefix) for key in await self._store.existing(keys)]
 
     async def _try_labels(self, replica: Replica, change: LabelsIn) -> bool:
         meta = await self._store.meta(replica.key)

@@ -42,7 +42,7 @@ from service.model_wire import RelearnedOut, RelearnIn, Span
 from service.replica import Replica
 from service.snapshots import Snapshot, finish_import
 from service.spec import LearnerSpec, ModelSpec
-from service.store import IMPORT_ENTRIES, Store
+from service.store import IMPORT_ENTRIES, IMPORTING, Store
 
 
 class Source(NamedTuple):
@@ -97,7 +97,8 @@ async def relearn(
     uid, token = secrets.token_hex(8), secrets.token_hex(8)
     # The lists of a large window take a second to make.
     fields = await asyncio.to_thread(lambda: initial_fields(Fold(spec, uid)))
-    if await host.store.create(key, spec, fields | {"importing": token}) is not None:
+    fields |= {IMPORTING: token}
+    if await host.store.create(key, spec, fields, host.settings.max_models) is not None:
         raise Conflict(f"there is a model {spec.name!r} already")
     try:
         writer = _Writer(host.store, key, token, first_chain(uid))

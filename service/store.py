@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseE
 
 from service import scripts
 from service.address import MODELS_KEY, PARTS, SECRET_KEY, Address, part_key
-from service.errors import LogBroken, NotFound, Unavailable
+from service.errors import Conflict, LogBroken, NotFound, Unavailable
 from service.events import Entry, Kind, Telling, body_of, stamped
 from service.ids import SECRET_BYTES
 from service.kept import KeptRecords
@@ -38,6 +38,8 @@ IMPORT_LEASE_MS = 2 * 3_600_000
 #: Entries that one read takes of a whole log read backwards, for which nobody waits in a call:
 #: the store has answered the calls of others before they notice.
 BACK_ENTRIES = 64
+#: Models of one tenant, unless the settings say.
+MOST_MODELS = 10_000
 #: Decisions that one expiry sweep ends at once.
 EXPIRE_BATCH = 100
 
@@ -103,8 +105,14 @@ class Store:
             await self.client.connection_pool.disconnect()
 
     # -- models ---------------------------------------------------------------------------
-    async def create(self, key: str, spec: ModelSpec, fields: dict[str, str]) -> ModelSpec | None:
-        """Create the model; return the spec of the one that is there already, else None."""
+    async def create(
+        self, key: str, spec: ModelSpec, fields: dict[str, str], most: int = MOST_MODELS
+    ) -> ModelSpec | None:
+        """Create the model; return the spec of the one that is there already, else None.
+
+        Raises Conflict where its tenant would have more than `most` models.
+        """
+        await self._check_room(key, most)
         lease_ms = IMPORT_LEASE_MS if IMPORTING in fields else 0
         flat = [text for pair in ({"spec": spec.to_json()} | fields).items() for text in pair]
         keys = [part_key(key, name) for name in PARTS]
@@ -113,7 +121,22 @@ class Store:
         await self.guard(self.client.sadd(MODELS_KEY, key))
         reply = await self.run(scripts.CREATE, keys, [lease_ms, *flat])
         await self.guard(self.client.sadd(MODELS_KEY, key))
-        return None if reply[0] == b"ok" else ModelSpec.from_json(reply[1])
+        if reply[0] != b"ok":
+            return ModelSpec.from_json(reply[1])
+        try:
+            # Others may have come at the same moment.
+            await self._check_room(key, most)
+        except Conflict:
+            await self.delete(key)
+            raise
+        return None
+
+    async def _check_room(self, key: str, most: int) -> None:
+        tenant = key.partition("/")[0] + "/"
+        keys = [each for each in await self.list_keys() if each.startswith(tenant)]
+        oldest = (await self.by_age(keys))[:most]
+        if len(oldest) == most and key not in oldest:
+            raise Conflict(f"there are {most} models already (max_models): delete one")
 
     async def abandon_import(self, key: str, token: str) -> None:
         """Remove what an import that failed has left."""
@@ -148,13 +171,13 @@ class Store:
         members = await self.guard(self.client.smembers(MODELS_KEY))
         return sorted(member.decode() for member in members)
 
-    async def existing(self, keys: Sequence[str]) -> list[str]:
-        """Return which of these models are there, or being imported."""
+    async def by_age(self, keys: Sequence[str]) -> list[str]:
+        """Return those of these models that are there, or being imported, the oldest first."""
         pipeline = self.client.pipeline(transaction=False)
         for key in keys:
-            pipeline.exists(part_key(key, "meta"))
-        found = await self.guard(pipeline.execute())
-        return [key for key, there in zip(keys, found, strict=True) if there]
+            pipeline.hget(part_key(key, "meta"), "created_at_ms")
+        found = zip(await self.guard(pipeline.execute()), keys, strict=True)
+        return [key for _, key in sorted((int(ms), key) for ms, key in found if ms is not None)]
 
     async def meta(self, key: str) -> Meta:
         """Return a model's meta data, or raise NotFound."""

@@ -33,7 +33,7 @@ from service.meta import COUNTERS, FORMAT, Meta
 from service.replica import Replica
 from service.snapshots import Snapshot, finish_import, load_snapshots
 from service.spec import ModelSpec
-from service.store import IMPORT_ENTRIES, Store
+from service.store import IMPORT_ENTRIES, IMPORTING, Store
 from service.turns import TURN_S, Turns
 
 #: Longest first line of an import; a snapshot of the largest model takes 43 MiB.
@@ -78,15 +78,20 @@ def _header(meta: Meta, labels: list[str], snapshot: Snapshot | None) -> bytes:
 
 
 # -- import -----------------------------------------------------------------------------------
-async def import_model(store: Store, key: str, name: str, chunks: AsyncIterator[bytes]) -> None:
-    """Create the model `key` from an export; it appears whole, or not at all."""
+async def import_model(
+    store: Store, key: str, name: str, chunks: AsyncIterator[bytes], most: int
+) -> None:
+    """Create the model `key` from an export; it appears whole, or not at all.
+
+    Raises Conflict where its tenant would have more than `most` models.
+    """
     lines = _lines(chunks)
     header = parse_header(await anext(lines, b""))
     # A window of neighbours takes seconds to be built.
     fold, spec = await asyncio.to_thread(_start, header, name)
     token = secrets.token_hex(8)
-    fields = initial_fields(fold) | {"importing": token} | _counters(header)
-    there = await store.create(key, spec, fields)
+    fields = initial_fields(fold) | {IMPORTING: token} | _counters(header)
+    there = await store.create(key, spec, fields, most)
     if there is not None:
         raise Conflict(f"there is a model {name!r} already")
     try:

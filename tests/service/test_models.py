@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from typing import Any
 
@@ -33,6 +34,25 @@ async def test_a_tenant_has_so_many_models_and_no_more(valkey_url: str) -> None:
         await client.delete(f"/v1/models/{names[0]}")
         assert (await client.post("/v1/models", json=spec | {"name": names[1]})).status_code == 201
         await client.delete(f"/v1/models/{names[1]}")
+
+
+async def test_models_that_come_together_are_counted(valkey_url: str) -> None:
+    """Protects the bound from many calls at once, each of which finds room for one more."""
+    async with app_client(valkey_url) as client:
+        there = len((await client.get("/v1/models")).json()["models"])
+    async with (
+        app_client(valkey_url, max_models=there + 2) as one,
+        app_client(valkey_url, max_models=there + 2) as other,
+    ):
+        calls = (client.post("/v1/models", json=spec_of()) for client in 10 * [one, other])
+        answers = await asyncio.gather(*calls)
+        made = [answer.json()["name"] for answer in answers if answer.status_code == 201]
+        assert {answer.status_code for answer in answers} == {201, 409}
+        listed = [each["name"] for each in (await one.get("/v1/models")).json()["models"]]
+        assert len(listed) <= there + 2
+        assert set(made) <= set(listed)
+        for name in made:
+            await one.delete(f"/v1/models/{name}")
 
 
 async def test_half_an_import_can_be_deleted_and_is_counted_no_longer_than_it_lasts(

@@ -376,7 +376,7 @@ async def test_an_export_is_of_one_moment(store_url: str) -> None:
         await play(busy.worker, 5)
         chunks = [chunk async for chunk in export(busy, busy.worker)]
         assert sum(chunk.count(b"\n") for chunk in chunks) == 1 + 5
-        await import_model(plain, f"{address.key}-2", "m2", parts_of(chunks))
+        await import_model(plain, f"{address.key}-2", "m2", parts_of(chunks), most=10_000)
         assert (await plain.meta(f"{address.key}-2")).counters["feedback"] == 5
         await busy.close()
 

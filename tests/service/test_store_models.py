@@ -204,10 +204,10 @@ async def test_half_an_import_ends_by_itself(
             await store.import_entries(key, "t", [entry])
         await put_parts(store, key, (IMPORTING, "t"), [b"state"])
         assert len(await client.keys(keys)) == 3
-        assert await store.existing([key, source.key]) == [key, source.key]
+        assert await store.by_age([key, source.key]) == [source.key, key]
         await asyncio.sleep(0.3)
         assert await client.keys(keys) == []
-        assert await store.existing([key, source.key]) == [source.key]
+        assert await store.by_age([key, source.key]) == [source.key]
         with pytest.raises(ModelGone):
             await store.import_entries(key, "t", [])
 
