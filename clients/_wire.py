@@ -295,18 +295,17 @@ def _post(answer: type[T], body: object, *names: str) -> Call[T]:
     return Call(method="POST", path=path, body=encode(body), parse=decoder_of(answer))
 
 
-def _each(build: Callable[..., S], *columns: Sequence[object]) -> list[S]:
-    """Return what is built of each item; what is wrong with one begins with its place."""
-    built = []
+def _each(build: Callable[..., S], *columns: Iterable[object]) -> Iterator[S]:
+    """Yield what is built of each item; what is wrong with one begins with its place."""
     for place, item in enumerate(zip(*columns, strict=True)):
         try:
-            built.append(build(*item))
+            built = build(*item)
         except InputError as error:
             raise InputError(f"items[{place}].{error}") from None
-    return built
+        yield built
 
 
-def _batches(path: str, items: Sequence[object], answer: type[Any]) -> list[Call[list[Any]]]:
+def _batches(path: str, items: Iterable[object], answer: type[Any]) -> list[Call[list[Any]]]:
     """Split `items` into calls that the service takes."""
     decode = decoder_of(answer)
     calls: list[Call[list[Any]]] = []
