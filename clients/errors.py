@@ -20,9 +20,9 @@
 
 What is below `ApiError` says that nothing was applied, but for `UnavailableError`: its store may
 have done what it gave no answer to in time, as the service may have after a `TransportError`. That
-is why every call can be sent again. Of more items than go in one call, those before the call that
-was refused are done: whoever gives all of them again does no harm where each has a `request_id` of
-its own.
+is why calls can be sent again; an import or a relearn then finds its model there. Of more items
+than go in one call, those before the call that was refused are done: whoever gives all of them
+again does no harm where each has a `request_id` of its own.
 """
 
 from __future__ import annotations
