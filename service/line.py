@@ -120,12 +120,13 @@ class _Answers(asyncio.Protocol):
 
     def ask(self, packed: bytes) -> asyncio.Future[Any]:
         """Send a command; the future is its answer."""
+        # First: on a connection that ended a moment ago it raises, and nobody waits for an answer.
+        self._transport.write(packed)
         answer: asyncio.Future[Any] = self._loop.create_future()
         end_s = self._loop.time() + self._timeout_s
         self._waiting.append((end_s, answer))
         if self._timer is None:
             self._timer = self._loop.call_at(end_s, self._look)
-        self._transport.write(packed)
         return answer
 
     def end(self, error: Exception) -> None:

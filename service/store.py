@@ -101,8 +101,9 @@ class Store:
         One that became a replica in a failover keeps the connections that it has.
         """
         self._line.end()
+        # Those in use end with the answer that they wait for; redis-py fails strangely otherwise.
         with contextlib.suppress(RedisError, OSError, RuntimeError):
-            await self.client.connection_pool.disconnect()
+            await self.client.connection_pool.run_proactive_reconnect()
 
     # -- models ---------------------------------------------------------------------------
     async def create(

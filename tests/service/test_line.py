@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,6 +95,27 @@ async def test_a_call_that_is_not_the_first_has_its_time(store_url: str) -> None
             assert await line.call("BLPOP", "nothing-is-there", "0.15") is None
         with pytest.raises(TimedOut):
             await line.call(*HANGING)
+
+
+async def test_a_call_that_cannot_be_sent_waits_for_nothing(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would look at its end, which asyncio tells of as a fault when it comes."""
+
+    def gone(_: bytes) -> None:
+        raise RuntimeError("the handle is closed")
+
+    async with lined(store_url) as (line, _):
+        await line.call("PING")
+        answers = line._answers
+        assert answers is not None
+        with monkeypatch.context() as patch:
+            # What uvloop does on a connection that ended a moment ago.
+            patch.setattr(answers, "_transport", SimpleNamespace(write=gone))
+            with pytest.raises(RuntimeError):
+                await line.call("PING")
+        assert not answers._waiting
+        assert await line.call("ECHO", "next") == b"next"
 
 
 async def test_a_refusal_is_of_one_call(store_url: str) -> None:

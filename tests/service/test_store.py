@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 import uvloop
@@ -396,3 +397,20 @@ def test_a_connection_that_ended_a_moment_ago_is_no_fault(store_url: str) -> Non
             await store.list_keys()
 
     uvloop.run(lose())
+
+
+def test_connecting_anew_is_no_fault_of_who_is_connecting(store_url: str) -> None:
+    """A call under way at any step ends well, or as any does whose connection is lost."""
+
+    async def meet() -> None:
+        for step in range(30):
+            async with opened(store_url) as store:
+                call = asyncio.create_task(store.list_keys())
+                for _ in range(step):
+                    await asyncio.sleep(0)
+                await store.connect_anew()
+                with contextlib.suppress(Unavailable):
+                    await call
+                await store.list_keys()
+
+    uvloop.run(meet())
