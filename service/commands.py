@@ -50,13 +50,18 @@ def ended(command: str, error: BaseException, *, stopped: str = "stopped") -> in
 
 @contextmanager
 def ending_in_order() -> Iterator[None]:
-    """Treat a request to end, and a closed terminal, like Ctrl-C: clean up, then go."""
+    """Treat a request to end, and a closed terminal, like Ctrl-C: clean up, then go.
+
+    But a closed terminal does not matter to what was started with `nohup`.
+    """
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     # Ctrl-C too: whoever started this in the background may have had it ignored.
-    kinds = [signal.SIGINT, signal.SIGTERM] + ([signal.SIGHUP] if os.name == "posix" else [])
+    kinds = [signal.SIGINT, signal.SIGTERM]
+    if os.name == "posix" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        kinds.append(signal.SIGHUP)
     before = {kind: signal.signal(kind, interrupt) for kind in kinds}
     try:
         yield

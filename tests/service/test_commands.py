@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from clients import Client
 from service.cli import main
+from service.commands import ending_in_order
 
 URL = ["--url", "http://a"]
 
@@ -33,3 +36,16 @@ def test_ctrl_c_ends_a_command_in_one_line(
     monkeypatch.setattr(Client, "_send", send)
     assert main(command) == 130
     assert capsys.readouterr().err == f"misclick {command[0]}: {said}\n"
+
+
+@pytest.mark.parametrize("before", [signal.SIG_IGN, signal.SIG_DFL])
+def test_what_nohup_started_outlives_its_terminal(before: signal.Handlers) -> None:
+    """A replay over night ended with the terminal; without nohup it still does, in order."""
+    outside = signal.signal(signal.SIGHUP, before)
+    try:
+        with ending_in_order():
+            assert (signal.getsignal(signal.SIGHUP) is before) == (before is signal.SIG_IGN)
+            assert callable(signal.getsignal(signal.SIGTERM))
+        assert signal.getsignal(signal.SIGHUP) is before
+    finally:
+        signal.signal(signal.SIGHUP, outside)
