@@ -17,8 +17,9 @@ class Retries:
     """Bounded retries: exponential backoff with full jitter, or what the service asks for.
 
     A call is tried again after a broken connection, a timeout, 429 and 503, and where a proxy in
-    between says so, or that it got no answer (502, 504). That is safe because every call is
+    between says so, or that it got no answer (502, 504). That is safe because such calls are
     idempotent: the client sends the same request id again, and a decision id takes one feedback.
+    An import, an export and a relearn are not tried again.
 
     With the defaults a call whose connections are refused fails within 1.5 s: who waits for a
     page has no use for a later answer. A restart of the service takes longer. Whoever should
