@@ -38,6 +38,9 @@ IMPORT_LEASE_MS = 2 * 3_600_000
 #: Entries that one read takes of a whole log read backwards, for which nobody waits in a call:
 #: the store has answered the calls of others before they notice.
 BACK_ENTRIES = 64
+#: Connections of one worker: calls are bounded before. redis-py has 100 unless told,
+#: and fails calls beyond that, as if Redis did not answer.
+MOST_CONNECTIONS = 70_000
 #: Models of one tenant, unless the settings say.
 MOST_MODELS = 10_000
 #: Decisions that one expiry sweep ends at once.
@@ -76,6 +79,7 @@ def connect(url: str, timeout_s: float) -> Redis:
         url,
         socket_timeout=timeout_s,
         socket_connect_timeout=timeout_s,
+        max_connections=MOST_CONNECTIONS,
         retry=Retry(NoBackoff(), 0),
         decode_responses=False,
     )

@@ -399,6 +399,12 @@ def test_a_connection_that_ended_a_moment_ago_is_no_fault(store_url: str) -> Non
     uvloop.run(lose())
 
 
+async def test_many_may_ask_at_once(store_url: str) -> None:
+    """As many as requests are taken: redis-py's own bound is less, and fails those beyond."""
+    async with opened(store_url) as store:
+        await asyncio.gather(*(store.list_keys() for _ in range(256)))
+
+
 def test_connecting_anew_is_no_fault_of_who_is_connecting(store_url: str) -> None:
     """A call under way at any step ends well, or as any does whose connection is lost."""
 
