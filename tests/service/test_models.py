@@ -41,8 +41,8 @@ async def test_models_that_come_together_are_counted(valkey_url: str) -> None:
     async with app_client(valkey_url) as client:
         there = len((await client.get("/v1/models")).json()["models"])
     async with (
-        app_client(valkey_url, max_models=there + 2) as one,
-        app_client(valkey_url, max_models=there + 2) as other,
+        app_client(valkey_url, max_models=there + 2, redis_timeout_s=20) as one,
+        app_client(valkey_url, max_models=there + 2, redis_timeout_s=20) as other,
     ):
         calls = (client.post("/v1/models", json=spec_of()) for client in 10 * [one, other])
         answers = await asyncio.gather(*calls)
