@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import httpx
@@ -17,6 +18,14 @@ def valkey_url() -> Iterator[str]:
     """URL of a store that applications in this process share."""
     with running_redis(str(get_binary_path())) as url:
         yield url
+
+
+@pytest.fixture
+def _terminal() -> Iterator[None]:
+    """Let what is started hear of a closed terminal, also where these tests run with nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="module")

@@ -90,6 +90,7 @@ def test_the_demo_ends_by_itself_and_again(folder: Path, tmp_path: Path) -> None
     assert len(outputs[0]) == 6
 
 
+@pytest.mark.usefixtures("_terminal")
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_demo_leaves_nothing(folder: Path, kind: signal.Signals) -> None:
     """Ctrl-C, a kill and a closed terminal all stop the service and remove its folder."""

@@ -112,6 +112,7 @@ def test_a_replay_outlasts_a_restart(
     assert transport.requests > 100
 
 
+@pytest.mark.usefixtures("_terminal")
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_replay_leaves_no_models(service: Service, kind: signal.Signals) -> None:
     """Ctrl-C, a kill and a closed terminal: each left models that nobody else deletes."""
@@ -124,10 +125,13 @@ def test_an_interrupted_replay_leaves_no_models(service: Service, kind: signal.S
 
     with Client(service.url) as client:
         before = models()
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        wait_until(lambda: models() != before, "a replay", 30)
-        process.send_signal(kind)
-        _, err = process.communicate(timeout=30)
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                wait_until(lambda: models() != before, "a replay", 30)
+                process.send_signal(kind)
+                _, err = process.communicate(timeout=30)
+            finally:
+                process.kill()
         assert err == "misclick replay: stopped\n"
         # Python itself ends by SIGINT where that came within an exec; a shell says 130 of both.
         assert process.returncode in (130, -signal.SIGINT)
