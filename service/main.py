@@ -27,8 +27,9 @@ log = logging.getLogger("misclick.main")
 
 #: Seconds that requests under way get to end when the service is stopped.
 DRAIN_S = 10
-#: Seconds that an idle connection is kept.
-KEEP_ALIVE_S = 30
+#: Seconds that an idle connection is kept: longer than proxies keep theirs by default, 60. One that
+#: sends a call on a connection that was closed a moment ago answers 502.
+KEEP_ALIVE_S = 75
 
 
 class Refused(Exception):
