@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from clients import Client, Dense, Example, Feedback, Instance, Noise, WindowNoise
+from clients import Client, Dense, Example, Feedback, Instance, Noise, NoiseRates, WindowNoise
 from service.auth import Scope, new_key
 from service.cli import main
 from service.noise_command import wait
@@ -142,6 +143,24 @@ def test_what_a_learner_begins_with_is_not_found(
         client.feedback(name, decision.decision_id, 0)
         assert main(command) == 0
         assert "begins with" not in capsys.readouterr().out
+
+
+def test_rates_of_each_label_are_shown_where_they_are_used(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Found or set, but not of a learner for which all labels have the same."""
+    by_label = {"b": NoiseRates(rho_0=0.4, rho_1=0.05)}
+    with Client(service.url) as client:
+        for learner, table in (({"kind": "forward_softmax"}, True), ({"kind": "rcine"}, False)):
+            name = client.create_model(fresh_spec(learner=learner)).name
+            command = ["noise", name, "--url", service.url]
+            assert main(command) == 0
+            assert ("In force by label" in capsys.readouterr().out) == table
+            client.set_rates(name, rho_0=0.1, rho_1=0.2, by_label=by_label if table else None)
+            assert main(command) == 0
+            said = capsys.readouterr().out
+            assert ("In force by label" in said) == table
+            assert re.search(r"b +│ +40\.0 │ +5\.0", said) if table else "10.0 %" in said
 
 
 def test_a_terminal_sees_how_far_it_is(service: Service) -> None:
