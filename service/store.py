@@ -117,7 +117,9 @@ class Store:
 
         Raises Conflict where its tenant would have more than `most` models.
         """
-        await self._check_room(key, most)
+        mine = await self._of_tenant(key)
+        if len(mine) >= most and key not in mine:
+            raise _full(most)
         lease_ms = IMPORT_LEASE_MS if IMPORTING in fields else 0
         flat = [text for pair in ({"spec": spec.to_json()} | fields).items() for text in pair]
         keys = [part_key(key, name) for name in PARTS]
@@ -128,20 +130,17 @@ class Store:
         await self.guard(self.client.sadd(MODELS_KEY, key))
         if reply[0] != b"ok":
             return ModelSpec.from_json(reply[1])
-        try:
-            # Others may have come at the same moment.
-            await self._check_room(key, most)
-        except Conflict:
+        # Others may have come at the same moment: the oldest stay.
+        if key in (await self._of_tenant(key))[most:]:
             await self.delete(key)
-            raise
+            raise _full(most)
         return None
 
-    async def _check_room(self, key: str, most: int) -> None:
+    async def _of_tenant(self, key: str) -> list[str]:
         tenant = key.partition("/")[0] + "/"
-        keys = [each for each in await self.list_keys() if each.startswith(tenant)]
-        oldest = (await self.by_age(keys))[:most]
-        if len(oldest) == most and key not in oldest:
-            raise Conflict(f"there are {most} models already (max_models): delete one")
+        return await self.by_age(
+            [each for each in await self.list_keys() if each.startswith(tenant)]
+        )
 
     async def abandon_import(self, key: str, token: str) -> None:
         """Remove what an import that failed has left."""
@@ -392,6 +391,10 @@ async def _evaluate(call: _Call, script: Script, keys: Sequence[str], argv: Sequ
         return await call("EVALSHA", script.sha, len(keys), *keys, *argv)
     except NoScriptError:
         return await call("EVAL", script.text, len(keys), *keys, *argv)
+
+
+def _full(most: int) -> Conflict:
+    return Conflict(f"there are {most} models already (max_models): delete one")
 
 
 def ms_of(clock: tuple[int, int]) -> int:

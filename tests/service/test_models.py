@@ -36,6 +36,18 @@ async def test_a_tenant_has_so_many_models_and_no_more(valkey_url: str) -> None:
         await client.delete(f"/v1/models/{names[1]}")
 
 
+async def test_models_stay_where_fewer_are_allowed_than_before(valkey_url: str) -> None:
+    """Protects those who create their models at each start, which changes nothing."""
+    specs = [spec_of() for _ in range(3)]
+    async with app_client(valkey_url) as client:
+        for spec in specs:
+            assert (await client.post("/v1/models", json=spec)).status_code == 201
+    async with app_client(valkey_url, max_models=1) as client:
+        for spec in specs:
+            assert (await client.post("/v1/models", json=spec)).status_code == 200
+            assert (await client.delete(f"/v1/models/{spec['name']}")).status_code == 204
+
+
 async def test_models_that_come_together_are_counted(valkey_url: str) -> None:
     """Protects the bound from many calls at once, each of which finds room for one more."""
     async with app_client(valkey_url) as client:
