@@ -20,7 +20,7 @@ from service.events import Example, Round
 from service.features import Encoder, Instance, Rows
 from service.host import Host
 from service.replica import Decided, Replica
-from service.store import Verdict
+from service.replies import Verdict
 from service.wire import DecisionOut, Receipt
 
 _INSTANCE = wire.parser(wire.Instance)

@@ -22,7 +22,8 @@ import msgspec
 from service import scripts
 from service.address import Address
 from service.errors import Conflict
-from service.store import Store, ms_of
+from service.replies import ms_of
+from service.store import Store
 from service.wire import Estimate, Running
 
 #: A trainer renews its claim several times within this time.

@@ -34,7 +34,8 @@ from service.ids import (
     nonce_of_round,
 )
 from service.meta import Meta
-from service.store import Recorded, Store, Verdict
+from service.replies import Recorded, Verdict
+from service.store import Store
 from service.turns import LEAST_S, TURN_S
 
 #: Items of one script call out of a batch: Redis is busy with it for about 2 ms.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -18,11 +18,20 @@ from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseE
 from service import scripts
 from service.address import MODELS_KEY, PARTS, SECRET_KEY, Address, part_key
 from service.errors import Conflict, LogBroken, NotFound, Unavailable
-from service.events import Entry, Kind, Telling, body_of, stamped
+from service.events import Entry, Kind, Telling, stamped
 from service.ids import SECRET_BYTES
 from service.kept import KeptRecords
 from service.line import Line
 from service.meta import Meta
+from service.replies import (
+    Recorded,
+    Verdict,
+    entries_of,
+    ms_of,
+    own_entries,
+    seq_of,
+    verdict_of,
+)
 from service.scripts import Script
 from service.spec import ModelSpec
 
@@ -51,26 +60,6 @@ _Call: TypeAlias = Callable[..., Awaitable[Any]]
 
 class ModelGone(NotFound):
     """The incarnation that was asked for is not there any more."""
-
-
-class Recorded(NamedTuple):
-    """The answer to one decision that was to be recorded.
-
-    `old` is the earlier record under the same nonce; `full` says that the pending cap is
-    reached; else it is new, as of `now_ms`.
-    """
-
-    now_ms: int
-    old: bytes | None
-    full: bool
-
-
-class Verdict(NamedTuple):
-    """What became of one feedback, example or round: its status, seq, and the first feedback."""
-
-    status: str
-    seq: int | None
-    feedback: int | None
 
 
 def connect(url: str, timeout_s: float) -> Redis:
@@ -294,14 +283,14 @@ class Store:
         for item in items:
             argv += item
         reply = await self._run_now(scripts.ADMIT, _log_keys(address), argv)
-        entries = _entries(reply[2])
+        entries = entries_of(reply[2])
         if records is not None:
             told = [
                 Telling(Kind.FEEDBACK, nonce, bit, record)
                 for (nonce, _, bit), record in zip(items, records, strict=True)
             ]
-            entries += _own_entries(told, reply)
-        return [_verdict(raw) for raw in reply[1]], entries
+            entries += own_entries(told, reply)
+        return [verdict_of(raw) for raw in reply[1]], entries
 
     async def learn(
         self, address: Address, items: Sequence[Telling], after: int
@@ -312,8 +301,8 @@ class Store:
             argv += [kind.value, nonce, "-" if feedback is None else feedback, record]
         keys = [address.part("meta"), address.part("log"), address.done]
         reply = await self._run_now(scripts.LEARN, keys, argv)
-        entries = _entries(reply[2]) + _own_entries(items, reply)
-        return [_verdict(raw) for raw in reply[1]], entries
+        entries = entries_of(reply[2]) + own_entries(items, reply)
+        return [verdict_of(raw) for raw in reply[1]], entries
 
     async def expire_due(self, address: Address) -> int:
         """End up to `EXPIRE_BATCH` decisions whose window has closed; return how many."""
@@ -337,19 +326,19 @@ class Store:
         """Return the log's seq and chain, and its first entries after `after`."""
         keys = [address.part("meta"), address.part("log")]
         reply = await self.run(scripts.READ, keys, [address.uid, after, READ_ENTRIES])
-        return int(reply[1]), reply[2].decode(), _entries(reply[3])
+        return int(reply[1]), reply[2].decode(), entries_of(reply[3])
 
     async def first_seq(self, address: Address) -> int | None:
         """Return the seq of the oldest entry that the log still holds."""
         raw = await self.guard(self.client.xrange(address.part("log"), "-", "+", count=1))
-        return _seq_of(raw[0][0]) if raw else None
+        return seq_of(raw[0][0]) if raw else None
 
     async def read_back(self, address: Address, before: int) -> list[Entry]:
         """Return the last entries before `before`, newest first."""
         raw = await self.guard(
             self.client.xrevrange(address.part("log"), f"({before}-0", "-", count=BACK_ENTRIES)
         )
-        return [Entry(_seq_of(i), fields[b"h"].decode(), fields[b"b"]) for i, fields in raw]
+        return [Entry(seq_of(i), fields[b"h"].decode(), fields[b"b"]) for i, fields in raw]
 
     async def rates(self, address: Address) -> tuple[str, int]:
         """Return the rates as last set, empty if never, and the log's seq."""
@@ -397,37 +386,5 @@ def _full(most: int) -> Conflict:
     return Conflict(f"there are {most} models already (max_models): delete one")
 
 
-def ms_of(clock: tuple[int, int]) -> int:
-    """Return the milliseconds of what Redis answers to TIME."""
-    seconds, microseconds = clock
-    return seconds * 1000 + microseconds // 1000
-
-
 def _log_keys(address: Address) -> list[str]:
     return [address.part(name) for name in ("meta", "pending", "due", "log")] + [address.done]
-
-
-def _verdict(raw: Sequence[bytes]) -> Verdict:
-    status, seq, feedback = raw[:3]
-    return Verdict(status.decode(), int(seq) if seq else None, int(feedback) if feedback else None)
-
-
-def _entries(raw: Sequence[Any]) -> list[Entry]:
-    return [Entry(_seq_of(entry_id), fields[3].decode(), fields[1]) for entry_id, fields in raw]
-
-
-def _own_entries(items: Sequence[Telling], reply: Sequence[Any]) -> list[Entry]:
-    """Return what a script has appended of these items; the chain says whether it is so."""
-    _, replies, _, now_ms = reply
-    entries = []
-    for (kind, nonce, feedback, record), (status, seq, _, *chain) in zip(
-        items, replies, strict=True
-    ):
-        if status == b"applied":
-            body = body_of(kind, int(now_ms), nonce, feedback, record)
-            entries.append(Entry(int(seq), chain[0].decode(), body))
-    return entries
-
-
-def _seq_of(entry_id: bytes) -> int:
-    return int(entry_id.partition(b"-")[0])
