@@ -55,9 +55,17 @@ def narrow(
 
 
 def let_drift(covariance: FloatArray, drift: float, first: FloatArray) -> None:
-    """Add `drift` to each variance, up to the first ones, shape (n, B)."""
+    """Let P come back to P_0, the first variances (n, B) alone: P <- P + s (P_0 - P).
+
+    s makes the variance of what is known well grow by `drift`, where it was largest at first. (To
+    let variances alone grow, each up to its first, would in the end let none: in directions that
+    are never seen, such as a constant less all categories of a field, doubt would grow until all of
+    them are back at their first variances, however sure is what is seen.)
+    """
+    share = min(drift / float(first.max()), 1.0)
+    covariance *= 1.0 - share
     variances = diagonals(covariance)
-    np.minimum(variances + drift, np.maximum(variances, first), out=variances)
+    variances += share * first
 
 
 def unconnected(variances: FloatArray) -> FloatArray:

@@ -75,8 +75,9 @@ class Forward(RelevanceLearner):
     gamma
         Share of rounds that explore uniformly, in [0, 1]; 0 by default.
     drift
-        Variance that a label's weights gain with each of its rounds, in [0, 1]; 0 by default:
-        clicks of all times count the same. With 1e-5, the last thousands count.
+        Variance that a label's weights gain with each of its rounds while they are known well, in
+        [0, 1]; 0 by default: clicks of all times count the same. With 1e-4, a label's last hundreds
+        count, with 1e-5 its last thousands.
     block_size
         Inputs whose covariance is kept together, up to 1024, with
         (K (d + 1 + n_waves) + n_label_features (d + 1)) block_size <= 4,000,000, each of the two
@@ -153,19 +154,19 @@ class Forward(RelevanceLearner):
         )
         self.n_label_features = n_shared
         self._rates: LabelRates = LabelRates(self.n_labels, NoiseRates.of_options(rho_0, rho_1))
-        first = first_variances(self._width, self.n_features, OWN_PRIOR if n_shared else 1.0)
+        n_plain = self.n_features + 1
         self._shared = None
         if n_shared:
             self._shared = LabelFeatures(
                 self.n_labels,
                 n_shared,
-                first_variances(self.n_features + 1, self.n_features, SHARED_PRIOR),
+                first_variances(n_plain, 0, SHARED_PRIOR),
                 block=self.block_size,
                 drift=self.drift,
             )
         self._regression = BlockRegression(
             self.n_labels,
-            first,
+            first_variances(n_plain, self.n_waves, OWN_PRIOR if n_shared else 1.0),
             block=self.block_size,
             drift=self.drift,
             beside=0 if self._shared is None else self._shared.size,

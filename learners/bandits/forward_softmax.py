@@ -77,8 +77,8 @@ class ForwardSoftmax(RelevanceLearner):
         P_b <- P_b - (P_b z_b)(P_b z_b)' / (K v / |g|^2 + z_b' P_b z_b)
 
     so that a click on one label speaks against its rivals, which regression label by label does
-    not hear. (One bit tells of one direction in K: hence the K.) Then the variances in P_b gain
-    `drift`, up to their first. Rounds that somebody else decided, which a challenger learns from,
+    not hear. (One bit tells of one direction in K: hence the K.) With `drift` P_b then comes back
+    to the first ones by drift / 10 of what is missing. Rounds that somebody else decided, which a challenger learns from,
     are as good, if `Outcome` says so and their propensities are true: what he knew counts for the
     rates, not for the weights. Labels are chosen by inverse gap weighting of p (`GapExploration`),
     with gaps as they show in clicks, and none more often than its chance to be right, times its

@@ -208,7 +208,6 @@ class SlowForward:
         seed: int,
         described: Sequence[Sequence[float]] = (),
     ) -> None:
-        width = n_features + 1 + n_waves
         self.inputs = SlowBentInputs(n_waves, seed)
         n_shared = len(described[0]) if described else 0
         lengths = [math.sqrt(dot(f, f)) or 1.0 for f in described]
@@ -217,10 +216,8 @@ class SlowForward:
         ] or [[] for _ in range(n_labels)]
         self.n_shared = n_shared * (n_features + 1)
         own, shared = (0.5, 2.0) if described else (1.0, 1.0)
-        variances = [0.1 * own] * width
-        variances[n_features] = 0.25 * own
-        common = [0.1 * shared] * self.n_shared
-        common[n_shared * n_features :] = [0.25 * shared] * n_shared
+        variances = [0.25 * own] * (n_features + 1) + [0.1 * own] * n_waves
+        common = [0.25 * shared] * self.n_shared
         # A row of its own for each label, and the last one of all of them.
         firsts = [variances] * n_labels + [common]
         self.weights = [np.zeros(len(first)) for first in firsts]
@@ -343,8 +340,8 @@ class SlowForwardSoftmax:
             seen = self.covariance[block] @ z[part]
             spread = float(z[part] @ seen)
             self.covariance[block] -= np.outer(seen, seen) / (len(p) * noise / square + spread)
-        variances = np.diag(self.covariance)
-        np.fill_diagonal(self.covariance, np.minimum(variances + self.drift, self.first))
+        back = self.drift / max(self.first)
+        self.covariance += back * (np.diag(self.first) - self.covariance)
         self.learn_rates(label, feedback, right, bend, doubt, propensity)
 
     def learn_rates(

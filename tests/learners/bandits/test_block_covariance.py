@@ -37,11 +37,29 @@ def test_an_example_is_seen_and_narrows_as_bayes_says() -> None:
 
 
 def test_drift_ends_at_the_first_variances() -> None:
-    """What was learned is doubted again, but never more than in the beginning."""
+    """What was learned is doubted again, also what it says of others; never more than at first."""
     first = np.array([[1.0, 2.0]])
-    covariance = unconnected(np.array([[0.5, 1.95]]))
-    let_drift(covariance, 0.1, first)
-    np.testing.assert_allclose(turned(covariance), [[[0.6, 0.0], [0.0, 2.0]]])
+    covariance = turned(np.array([[[0.5, 0.4], [0.4, 2.0]]]))
+    let_drift(covariance, 0.2, first)
+    np.testing.assert_allclose(turned(covariance), [[[0.55, 0.36], [0.36, 2.0]]])
+    let_drift(covariance, 5.0, first)
+    np.testing.assert_allclose(turned(covariance), [[[1.0, 0.0], [0.0, 2.0]]])
+
+
+def test_drift_does_not_go_where_nothing_is_seen() -> None:
+    """Of two inputs that are always equal the sum stays in doubt: it alone is seen.
+
+    Such learners had become deaf: after thousands of rounds nothing moved them any more.
+    """
+    first, blocks = np.ones((1, 2)), np.ones((1, 2))
+    covariance, space = unconnected(first), np.empty((2, 1, 2))
+    for _ in range(5_000):
+        moves, spreads = look(covariance, blocks, space)
+        narrow(covariance, moves, spreads, 0.25, space)
+        let_drift(covariance, 1e-3, first)
+    # In balance a round takes from h as much as drift gives back of the 2 that it was at first.
+    spread = float(look(covariance, blocks, space)[1][0])
+    assert spread**2 / (0.25 + spread) == pytest.approx(1e-3 * (2 - spread), rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -61,12 +61,12 @@ def test_equals_slow_twin(block: int, n_shared: int, seed: int) -> None:
 
 
 def test_trace_by_hand() -> None:
-    """One click of one label: noise (.25 * 20 + 1) / 21, and steps of .1 and .25 over it and h."""
+    """One click of one label: noise (.25 * 20 + 1) / 21, and steps of .25 and .25 over it and h."""
     learner = Forward(1, 2, n_waves=0)
     learner.update(Outcome(np.array([2.0]), 0, 0, 0.5, 1))
     noise = 0.25 + 0.75 / 21
-    # h is .1 for x scaled to 1 and .25 for the constant, and so is the move of either.
-    expected = 0.35 / (noise + 0.35)
+    # h is .25 for x scaled to 1 and .25 for the constant, and so is the move of either.
+    expected = 0.5 / (noise + 0.5)
     np.testing.assert_allclose(learner.relevance(np.array([5.0])), [expected, 0.0], rtol=1e-13)
     shares = learner.distribution(np.array([5.0])).probabilities
     # Label 1 was never shown: its gap counts 20 sqrt(0 + 1) times.
