@@ -2,7 +2,7 @@
 
 Run::
 
-    python -m benchmarks.cold_start [--json]
+    python -m benchmarks.cold_start [--json] [--peers]
 
 Synthetic items: item k is worth sigmoid(4 (w_k . x - 1.2)) to a visitor x of 12 numbers, where
 w_k is in part a linear function of the item's 5 features (its share is `told`) and in part its
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from learners import Forward, Outcome, draw
+from benchmarks.cold_start_contestants import FORWARD, PEERS, make
 
 FloatArray = NDArray[np.float64]
 
@@ -30,6 +30,8 @@ VISITS, SEEDS = 6_000, 4
 RHO_0, RHO_1 = 0.1, 0.2
 #: Items, and the share of an item's worth that its features tell: nothing, most, nearly all.
 CASES = ((45, 0.0), (45, 0.8), (45, 0.95), (210, 0.8))
+#: Beyond so many items LinUCB's whole matrix would take hours.
+MOST_FOR_PEERS = 100
 #: The one that the target is about.
 JUDGED = (45, 0.95)
 #: Visits that are averaged: from the start, before the new items, just after them, at the end.
@@ -57,59 +59,63 @@ def make_shop(n_items: int, told: float, rng: np.random.Generator) -> Shop:
     return Shop(features, told * common + np.sqrt(1 - told**2) * own)
 
 
-def play(shop: Shop, seed: int, *, described: bool) -> FloatArray:
+def play(name: str, shop: Shop, seed: int, *, described: bool) -> FloatArray:
     """Return what each visit's item was worth, over the best item's worth."""
     rng = np.random.default_rng([seed, 1])
     n_items = len(shop.features)
-    n_old = n_items - n_items // 3
-    learner = Forward(
-        N_FEATURES, n_old, n_waves=63, n_label_features=N_ITEM_FEATURES if described else 0
-    )
-    for item in range(n_old if described else 0):
-        learner.describe_label(item, shop.features[item])
+    contestant = make(name, N_FEATURES, shop.features, described=described)
     shares = np.empty(VISITS)
     for visit in range(VISITS):
-        if visit == VISITS // 2:
-            add_items(learner, shop, described=described)
+        n_shown = n_items - (n_items // 3 if visit < VISITS // 2 else 0)
         x = rng.normal(size=N_FEATURES)
         x /= np.linalg.norm(x)
-        worths = 1 / (1 + np.exp(-4 * (shop.weights[: learner.n_labels] @ x - 1.2)))
-        decision = learner.distribution(x)
-        item = draw(decision, rng.random())
-        clicked = rng.random() < RHO_0 + (1 - RHO_0 - RHO_1) * worths[item]
-        propensity = float(decision.probabilities[item])
-        learner.update(Outcome(x, item, decision.greedy, propensity, int(clicked)))
+        worths = 1 / (1 + np.exp(-4 * (shop.weights[:n_shown] @ x - 1.2)))
+        item = contestant.show(x, n_shown, rng.random())
+        contestant.hear(bool(rng.random() < RHO_0 + (1 - RHO_0 - RHO_1) * worths[item]))
         shares[visit] = worths[item] / worths.max()
     return shares
 
 
-def add_items(learner: Forward, shop: Shop, *, described: bool) -> None:
-    """Let the new items join."""
-    for item in range(learner.n_labels, len(shop.features)):
-        learner.add_label()
-        if described:
-            learner.describe_label(item, shop.features[item])
+def play_all(name: str, n_items: int, told: float, *, described: bool) -> FloatArray:
+    """Return the mean over the streams of what each visit's item was worth."""
+    rngs = [np.random.default_rng([seed, 0]) for seed in range(SEEDS)]
+    shops = [make_shop(n_items, told, rng) for rng in rngs]
+    streams = [play(name, shop, seed, described=described) for seed, shop in enumerate(shops)]
+    mean: FloatArray = np.mean(streams, axis=0)
+    return mean
+
+
+def contest(n_items: int, told: float, *, described: bool, peers: bool) -> dict[str, FloatArray]:
+    """Return the shares of `forward`, and with `peers` those of the best of each family.
+
+    That is the one that was worth most in all: chosen on these streams, which favours it.
+    """
+    names = {FORWARD: (FORWARD,), **(PEERS if peers and n_items <= MOST_FOR_PEERS else {})}
+    best = {}
+    for family, forms in names.items():
+        played = [play_all(form, n_items, told, described=described) for form in forms]
+        best[family] = max(played, key=lambda shares: float(shares.mean()))
+    return best
 
 
 def main() -> None:
     """Print a row for each kind of shop and learner; with --json one object as the last line."""
     parser = argparse.ArgumentParser(description="New items, described or unknown.")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--peers", action="store_true", help="Vowpal Wabbit and LinUCB, too")
     args = parser.parse_args()
     rows: dict[str, dict[str, float]] = {}
-    print(f"items {'told':>5}  {'features':<8}" + "".join(f"{name:>14}" for name in SPANS))
+    print(f"items {'told':>5}  {'features':<8} {'':<8}" + "".join(f"{name:>14}" for name in SPANS))
     for n_items, told in CASES:
         for described in (False, True):
-            rngs = [np.random.default_rng([seed, 0]) for seed in range(SEEDS)]
-            shops = [make_shop(n_items, told, rng) for rng in rngs]
-            streams = [play(shop, seed, described=described) for seed, shop in enumerate(shops)]
-            mean = np.mean(streams, axis=0)
-            row = {name: round(float(mean[span].mean()), 3) for name, span in SPANS.items()}
-            rows[_name(n_items, told, described)] = row
-            values = "".join(f"{value:>14.3f}" for value in row.values())
-            named = "with" if described else "without"
-            print(f"{n_items:>5} {told:>5}  {named:<8}{values}", flush=True)
-    after = [rows[_name(*JUDGED, described)]["500 after"] for described in (False, True)]
+            found = contest(n_items, told, described=described, peers=args.peers)
+            for name, shares in found.items():
+                row = {span: round(float(shares[some].mean()), 3) for span, some in SPANS.items()}
+                rows[_name(n_items, told, described, name)] = row
+                values = "".join(f"{value:>14.3f}" for value in row.values())
+                named = "with" if described else "without"
+                print(f"{n_items:>5} {told:>5}  {named:<8} {name:<8}{values}", flush=True)
+    after = [rows[_name(*JUDGED, known, FORWARD)]["500 after"] for known in (False, True)]
     gain = after[1] / after[0]
     target: dict[str, object] = {
         "name": "worth of 500 visits after new items, with features over without, .95 told",
@@ -122,8 +128,9 @@ def main() -> None:
         print(json.dumps({"worth": rows, "targets": [target]}))
 
 
-def _name(n_items: int, told: float, described: bool) -> str:
-    return f"{n_items} items, {told} told, {'with' if described else 'without'}"
+def _name(n_items: int, told: float, described: bool, contestant: str) -> str:
+    known = "with" if described else "without"
+    return f"{n_items} items, {told} told, {known}, {contestant}"
 
 
 if __name__ == "__main__":
