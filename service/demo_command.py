@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,15 +77,17 @@ def run(args: argparse.Namespace) -> int:
         # Before the replay: it takes a minute or two, and the picture comes last.
         args.png.parent.mkdir(parents=True, exist_ok=True)
         check_outputs(png=args.png)
-        with ending_in_order(), running_service() as url, Client(url) as client:
+        with ending_in_order() as end_if_asked, running_service() as url, Client(url) as client:
             console.print(f"The service answers at {url}", soft_wrap=True)
-            _demo(args, client, console)
+            _demo(args, client, console, end_if_asked)
     except (DemoError, MisclickError, OSError, KeyboardInterrupt) as error:
         return ended("demo", error)
     return 0
 
 
-def _demo(args: argparse.Namespace, client: Client, console: Console) -> None:
+def _demo(
+    args: argparse.Namespace, client: Client, console: Console, end_if_asked: Callable[[], None]
+) -> None:
     dataset = load("segments")
     console.print(
         f"{len(dataset.y):,} image segments, {dataset.n_features} features, "
@@ -104,6 +106,7 @@ def _demo(args: argparse.Namespace, client: Client, console: Console) -> None:
     with board:
         runs = [replay.run() for replay in replays.values()]
         for done in zip(*runs, strict=True):
+            end_if_asked()
             board.update(done[-1])
     _summarise(args, console, replays, tracks, board.elapsed_s)
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,8 +145,8 @@ def run(args: argparse.Namespace) -> int:
         _check(args)
         stream = stream_of(args)
         specs = specs_of(args, stream.dataset)
-        with ending_in_order(), players_of(args, specs) as players:
-            _replay(args, Replay(stream, players, batch=args.batch), specs)
+        with ending_in_order() as end_if_asked, players_of(args, specs) as players:
+            _replay(args, Replay(stream, players, batch=args.batch), specs, end_if_asked)
     except ValidationError as error:
         for detail in of_pydantic(error.errors(include_url=False)).details:
             print(f"misclick replay: {detail}", file=sys.stderr)
@@ -165,12 +165,18 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--keep: expected with --url; in-process no model outlives the replay")
 
 
-def _replay(args: argparse.Namespace, replay: Replay, specs: Mapping[str, ModelSpec]) -> None:
+def _replay(
+    args: argparse.Namespace,
+    replay: Replay,
+    specs: Mapping[str, ModelSpec],
+    end_if_asked: Callable[[], None],
+) -> None:
     console = Console(highlight=False)
     stream = replay.stream
     board = LiveBoard(replay.tracks, stream.horizon, window=args.window, console=console)
     with board:
         for done in replay.run():
+            end_if_asked()
             board.update(done)
     elapsed_s = board.elapsed_s
     console.print(table(replay.tracks, window=args.window))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 
 import pytest
 
@@ -49,3 +50,13 @@ def test_what_nohup_started_outlives_its_terminal(before: signal.Handlers) -> No
         assert signal.getsignal(signal.SIGHUP) is before
     finally:
         signal.signal(signal.SIGHUP, outside)
+
+
+def test_a_request_to_end_is_not_forgotten() -> None:
+    """Where the interrupt gets lost on its way up, the next turn of the loop ends all the same."""
+    with ending_in_order() as end_if_asked:
+        end_if_asked()
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            end_if_asked()
