@@ -46,11 +46,13 @@ def ops_router(host: Host, keys: Keys, metrics: RequestMetrics) -> APIRouter:
     """Return the routes for operators."""
     router = APIRouter(tags=["operations"])
 
+    @router.head("/livez", operation_id="livez", include_in_schema=False)
     @router.get("/livez", operation_id="livez")
     async def livez() -> LiveOut:
         """Say that the process is up; asks nobody, so a Redis outage restarts nothing."""
         return LiveOut(live=True)
 
+    @router.head("/readyz", operation_id="readyz", include_in_schema=False)
     @router.get(
         "/readyz",
         operation_id="readyz",

@@ -296,7 +296,7 @@ async def test_a_path_that_is_not_there_is_404(app: Edge, nowhere: str) -> None:
         ("GET", "/v1/models/m/predict", "POST"),
         ("HEAD", "/v1/models/m/log", "GET"),
         ("OPTIONS", "/v1/models/m/feedback", "POST"),
-        ("BREW", "/livez", "GET"),
+        ("BREW", "/livez", "GET, HEAD"),
     ],
 )
 async def test_another_method_is_405(app: Edge, method: str, path: str, allow: str) -> None:
@@ -304,6 +304,12 @@ async def test_another_method_is_405(app: Edge, method: str, path: str, allow: s
     answer = await call(app, method, path)
     assert (answer.status, error_of(answer)["code"]) == (405, "method_not_allowed")
     assert answer.headers["allow"] == allow
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz"])
+async def test_health_is_told_to_whoever_asks_for_heads_only(app: Edge, path: str) -> None:
+    """Some load balancers and monitors ask so."""
+    assert (await call(app, "HEAD", path)).status == 200
 
 
 async def test_metrics_do_not_grow_with_what_clients_invent(app: Edge) -> None:
