@@ -7,6 +7,7 @@ reaches the port, without a key, could fill the memory or use up the connections
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -19,7 +20,7 @@ HEAD_S = 30.0
 class BoundedHeads(HttpToolsProtocol):
     """uvicorn's protocol, closing connections whose request's head does not end."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: Any) -> None:
         """Begin to speak HTTP on a connection."""
         super().connection_made(transport)
         #: The headers of the head that is under way.
