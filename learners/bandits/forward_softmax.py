@@ -78,11 +78,11 @@ class ForwardSoftmax(RelevanceLearner):
 
     so that a click on one label speaks against its rivals, which regression label by label does
     not hear. (One bit tells of one direction in K: hence the K.) With `drift` P_b then comes back
-    to the first ones by drift / 10 of what is missing. Rounds that somebody else decided, which a challenger learns from,
-    are as good, if `Outcome` says so and their propensities are true: what he knew counts for the
-    rates, not for the weights. Labels are chosen by inverse gap weighting of p (`GapExploration`),
-    with gaps as they show in clicks, and none more often than its chance to be right, times its
-    odds against the best.
+    to the first ones by drift / 10 of what is missing. Rounds that somebody else decided, which a
+    challenger learns from, are as good, if `Outcome` says so and their propensities are true: what
+    he knew counts for the rates, not for the weights. Labels are chosen by inverse gap weighting of
+    p (`GapExploration`), with gaps as they show in clicks, and none more often than its chance to
+    be right, times its odds against the best.
 
     Clicks that stay away against all m (`Shortfall`) say that noise has changed, or what is right.
     Then, unless its rates were set, they are as at first, and if it is not taken for noise alone
