@@ -110,7 +110,7 @@ def main() -> None:
         for described in (False, True):
             found = contest(n_items, told, described=described, peers=args.peers)
             for name, shares in found.items():
-                row = {span: round(float(shares[some].mean()), 3) for span, some in SPANS.items()}
+                row = {span: float(shares[some].mean()) for span, some in SPANS.items()}
                 rows[_name(n_items, told, described, name)] = row
                 values = "".join(f"{value:>14.3f}" for value in row.values())
                 named = "with" if described else "without"
