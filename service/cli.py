@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -22,6 +23,10 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # An output that knows no ± must not end a command.
+            stream.reconfigure(errors="replace")
     given = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         prog="misclick",

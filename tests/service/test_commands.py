@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import signal
+import sys
 from contextlib import suppress
 
 import pytest
@@ -60,3 +62,13 @@ def test_a_request_to_end_is_not_forgotten() -> None:
             signal.raise_signal(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             end_if_asked()
+
+
+def test_an_output_that_knows_no_plus_minus_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of errors ended in a traceback where the terminal takes ASCII only."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    print("15.0 ± 0.4", flush=True)
+    assert written.getvalue().endswith(b"15.0 ? 0.4\n")
