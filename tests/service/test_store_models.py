@@ -14,6 +14,7 @@ from service import snapshots
 from service import store as store_module
 from service.address import Address
 from service.errors import NotFound, Unavailable
+from service.events import Entry
 from service.snapshots import (
     Snapshot,
     finish_import,
@@ -212,34 +213,39 @@ async def test_half_an_import_ends_by_itself(
             await store.import_entries(key, "t", [])
 
 
+async def begun_import(store: Store) -> tuple[str, list[Entry]]:
+    """Begin to import a model under another name, with the token "t"; return key and entries."""
+    source = await make(store)
+    await learn(store, source, 1, 2)
+    key, spec = f"{source.key}y", (await store.meta(source.key)).spec
+    assert await store.create(key, spec, {IMPORTING: "t", "seq": "0"}) is None
+    return key, await whole_log(store, source)
+
+
+async def assert_abandoned(store: Store, key: str) -> None:
+    """Give the import up, and find nothing left of it."""
+    await store.abandon_import(key, "t")
+    assert key not in await store.list_keys()
+    assert await raw_client(store).keys(f"mc:{{{key}}}:*") == []
+
+
 async def test_an_abandoned_import_leaves_nothing(store_url: str) -> None:
     """What a failed import had stored is gone, and its name is free."""
     async with opened(store_url) as store:
-        source = await make(store)
-        await learn(store, source, 1, 2)
-        key, spec = f"{source.key}y", (await store.meta(source.key)).spec
-        assert await store.create(key, spec, {"importing": "t", "seq": "0"}) is None
-        await store.import_entries(key, "t", await whole_log(store, source))
-        await store.abandon_import(key, "t")
-        assert key not in await store.list_keys()
-        assert await raw_client(store).keys(f"mc:{{{key}}}:*") == []
+        key, entries = await begun_import(store)
+        await store.import_entries(key, "t", entries)
+        await assert_abandoned(store, key)
 
 
 async def test_an_import_that_fills_the_store_is_abandoned(store_url: str) -> None:
     """Above maxmemory, where imports fail most often, what one has stored goes all the same."""
     async with opened(store_url) as store:
-        source = await make(store)
-        await learn(store, source, 1, 2)
-        key, spec = f"{source.key}z", (await store.meta(source.key)).spec
-        assert await store.create(key, spec, {"importing": "t", "seq": "0"}) is None
-        entries = await whole_log(store, source)
+        key, entries = await begun_import(store)
         await store.import_entries(key, "t", entries[:1])
         async with full(store):
             with pytest.raises(Unavailable, match="maxmemory"):
                 await store.import_entries(key, "t", entries[1:])
-            await store.abandon_import(key, "t")
-        assert key not in await store.list_keys()
-        assert await raw_client(store).keys(f"mc:{{{key}}}:*") == []
+            await assert_abandoned(store, key)
 
 
 async def test_decisions_are_taken_back_above_maxmemory(store_url: str) -> None:
