@@ -149,18 +149,19 @@ class BlockRegression:
         With `shared`, the prediction was the row's and that one's, added; both learn, and h is the
         sum over both. The noise is the row's.
         """
-        own = self.view(row, z)
-        predicted, spread = own.value, float(np.add.reduce(own.spreads))
-        view = None if shared is None else shared.regression.view(0, shared.z)
-        if view is not None:
+        parts = [(self, row, self.view(row, z))]
+        if shared is not None:
+            parts.append((shared.regression, 0, shared.regression.view(0, shared.z)))
+        # Not sum(): a sum of floats there is compensated on some versions and not on others.
+        predicted = spread = 0.0
+        for _, _, view in parts:
             predicted += view.value
             spread += float(np.add.reduce(view.spreads))
         error = target - predicted
         noise = self._hear_noise(row, error)
         step = error / (noise + spread)
-        self.move(row, own, step, noise)
-        if shared is not None and view is not None:
-            shared.regression.move(0, view, step, noise)
+        for regression, its_row, view in parts:
+            regression.move(its_row, view, step, noise)
 
     def view(self, row: int, z: FloatArray) -> View:
         """Return what a row makes of `z`."""
