@@ -188,8 +188,7 @@ class Euclidean(Metric):
 
     def keys(self, left: Rows, right: Rows) -> FloatArray:
         """Return the sums of squared differences."""
-        # One wide operand makes the difference wide.
-        gap: FloatArray = np.subtract(left, right.astype(np.float64, copy=False))
+        gap: FloatArray = np.subtract(left, right, dtype=np.float64)
         gap *= gap
         return _sums(gap)
 
@@ -224,7 +223,7 @@ class Manhattan(Metric):
 
     def keys(self, left: Rows, right: Rows) -> FloatArray:
         """Return the sums of absolute differences."""
-        gap: FloatArray = np.subtract(left, right.astype(np.float64, copy=False))
+        gap: FloatArray = np.subtract(left, right, dtype=np.float64)
         np.abs(gap, out=gap)
         return _sums(gap)
 
