@@ -35,9 +35,10 @@ local function tombstone_of(issued, nonce)
   return buried[nonce] or redis.call('HGET', bucket_key(bucket_of(issued)), nonce)
 end
 
--- The tombstone of something issued within the last two widths, whenever that was.
+-- The tombstone of something issued within the last two widths, whenever that was. One width ahead
+-- is looked at, too: the clock goes back where a replica whose clock lags becomes the primary.
 local function recent_tombstone(nonce)
-  for age = 0, 2 do
+  for age = -1, 2 do
     local past = tombstone_of(now - age * width, nonce)
     if past then return past end
   end

@@ -272,6 +272,18 @@ async def test_an_example_is_learned_once(store_url: str) -> None:
         assert await counters(store, address) == {"learned": 1, "duplicates": 2, "conflicts": 2}
 
 
+async def test_a_clock_that_goes_back_applies_nothing_twice(store_url: str) -> None:
+    """What was learned by a clock that was up to a bucket ahead is still known to be learned."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        _, (entry,) = await store.learn(address, [example(1)], 0)
+        bucket = unpack_body(entry.body).time_ms // address.bucket_ms
+        # As if the clock had been a bucket ahead then.
+        await raw_client(store).rename(f"{address.done}:{bucket}", f"{address.done}:{bucket + 1}")
+        (verdict,), _ = await store.learn(address, [example(1)], 0)
+        assert (verdict.status, verdict.seq) == ("duplicate", 1)
+
+
 async def test_a_round_of_somebody_else_is_learned_once(store_url: str) -> None:
     """Its label, its propensity and its bit are what one request told, and the receipt says so."""
     async with opened(store_url) as store:
