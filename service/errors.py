@@ -129,6 +129,10 @@ class Unavailable(ServiceError):
     code, status, retry_after_s = "unavailable", 503, 1
 
 
+class Unreadable(Unavailable):
+    """A model was written by a newer version, or is damaged."""
+
+
 class LogBroken(Exception):
     """The log does not continue what was folded: the worker rewinds to a snapshot."""
 

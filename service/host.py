@@ -184,8 +184,8 @@ class Host:
         # The lists of a large window take a second to make, most of it without the interpreter.
         fields = await asyncio.to_thread(lambda: initial_fields(Fold(spec, uid)))
         await self._free()
-        there = await self.store.create(key, spec, fields | {"uid": uid}, self.settings.max_models)
-        return await self.store.meta(key), there is None
+        new = await self.store.create(key, spec, fields | {"uid": uid}, self.settings.max_models)
+        return await self.store.meta(key), new
 
     # -- background -----------------------------------------------------------------------
     def start(self, *others: Job) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
-from service.errors import NotFound, Unavailable, shorten
+from service.errors import NotFound, Unreadable, shorten
 from service.spec import ModelSpec
 
 FORMAT = "2"
@@ -37,13 +37,16 @@ class Meta(NamedTuple):
 
     @classmethod
     def of(cls, key: str, raw: Mapping[bytes, bytes]) -> Self:
-        """Return what the hash of the model `key` says; raise NotFound where there is none."""
+        """Return what the hash of the model `key` says.
+
+        Raises NotFound where there is none, Unreadable where it is of another version or damaged.
+        """
         fields = {name.decode(): value for name, value in raw.items()}
         if "uid" not in fields:
             raise NotFound(f"there is no model {key.split('/', 1)[-1]!r}")
         written = fields.get("format", b"").decode()
         if written != FORMAT:
-            raise Unavailable(f"the model's format is {written!r}, not {FORMAT!r}")
+            raise Unreadable(f"the model's format is {written!r}, not {FORMAT!r}")
         try:
             return cls(
                 ModelSpec.from_json(fields["spec"]),
@@ -57,4 +60,4 @@ class Meta(NamedTuple):
             )
         except (KeyError, ValueError) as error:
             # Damaged, or of a newer version that has more to say in a spec.
-            raise Unavailable(f"the model cannot be read: {shorten(str(error))}") from error
+            raise Unreadable(f"the model cannot be read: {shorten(str(error))}") from error

@@ -77,6 +77,9 @@ class ModelsOut(BaseModel):
     """All models of the tenant."""
 
     models: list[ModelOut]
+    unreadable: list[str] = Field(
+        description="Names of those that were written by a newer version, or are damaged."
+    )
 
 
 class LabelsIn(Strict):

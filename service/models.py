@@ -14,7 +14,7 @@ from learners import LEARNERS, LearnersError, NoiseRates, create
 from service.auth import Caller
 from service.challengers import learners_text, no_rates, parse_learners, rate_kinds
 from service.complaints import of_learner
-from service.errors import Conflict, Invalid, NotFound, shorten
+from service.errors import Conflict, Invalid, NotFound, Unreadable, shorten
 from service.events import ChallengerChange, Kind, LabelChange, Rates, RatesByLabel
 from service.fold import Fold
 from service.host import Host
@@ -78,14 +78,18 @@ class Models:
 
     async def describe_all(self, caller: Caller) -> ModelsOut:
         """Return every model of the tenant, by name."""
-        found = []
+        found, unreadable = [], []
         prefix = f"{caller.tenant}/"
         for key in await self._store.list_keys():
             if key.startswith(prefix):
+                name = key.removeprefix(prefix)
                 # Some are being created, imported or deleted at this moment, or there no more.
                 with contextlib.suppress(NotFound):
-                    found.append(await self.describe(caller, key.removeprefix(prefix)))
-        return ModelsOut(models=found)
+                    try:
+                        found.append(await self.describe(caller, name))
+                    except Unreadable:
+                        unreadable.append(name)
+        return ModelsOut(models=found, unreadable=unreadable)
 
     async def delete(self, caller: Caller, name: str) -> None:
         """Delete a model with its log, decisions and snapshots."""

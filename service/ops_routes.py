@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from service.address import Address
 from service.auth import Keys, Scope
 from service.challengers import rate_kinds
-from service.errors import NotFound, Unavailable
+from service.errors import NotFound, Unavailable, Unreadable
 from service.estimates import Estimates
 from service.host import Host
 from service.metrics import ModelNumbers, RequestMetrics
@@ -96,7 +96,7 @@ async def _all_numbers(store: Store, prefix: str) -> list[ModelNumbers] | None:
     found = []
     for key in await store.list_keys():
         if key.startswith(prefix):
-            with suppress(NotFound):
+            with suppress(NotFound, Unreadable):
                 found.append(await _numbers(store, key))
     return found
 

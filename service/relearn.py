@@ -98,7 +98,7 @@ async def relearn(
     # The lists of a large window take a second to make.
     fields = await asyncio.to_thread(lambda: initial_fields(Fold(spec, uid)))
     fields |= {IMPORTING: token}
-    if await host.store.create(key, spec, fields, host.settings.max_models) is not None:
+    if not await host.store.create(key, spec, fields, host.settings.max_models):
         raise Conflict(f"there is a model {spec.name!r} already")
     try:
         writer = _Writer(host.store, key, token, first_chain(uid))

@@ -101,8 +101,8 @@ class Store:
     # -- models ---------------------------------------------------------------------------
     async def create(
         self, key: str, spec: ModelSpec, fields: dict[str, str], most: int = MOST_MODELS
-    ) -> ModelSpec | None:
-        """Create the model; return the spec of the one that is there already, else None.
+    ) -> bool:
+        """Create the model, unless there is one already; say whether it is new.
 
         Raises Conflict where its tenant would have more than `most` models.
         """
@@ -118,12 +118,12 @@ class Store:
         reply = await self.run(scripts.CREATE, keys, [lease_ms, *flat])
         await self.guard(self.client.sadd(MODELS_KEY, key))
         if reply[0] != b"ok":
-            return ModelSpec.from_json(reply[1])
+            return False
         # Others may have come at the same moment: the oldest stay.
         if key in (await self._of_tenant(key))[most:]:
             await self.delete(key)
             raise _full(most)
-        return None
+        return True
 
     async def _of_tenant(self, key: str) -> list[str]:
         tenant = key.partition("/")[0] + "/"

@@ -91,8 +91,7 @@ async def import_model(
     fold, spec = await asyncio.to_thread(_start, header, name)
     token = secrets.token_hex(8)
     fields = initial_fields(fold) | {IMPORTING: token} | _counters(header)
-    there = await store.create(key, spec, fields, most)
-    if there is not None:
+    if not await store.create(key, spec, fields, most):
         raise Conflict(f"there is a model {name!r} already")
     try:
         turns = Turns()

@@ -3,8 +3,7 @@
 -- KEYS: every part of the model, meta first
 -- ARGV: lease (ms; how long an import may bring nothing, 0 for none), field, value, ...
 local meta = KEYS[1]
-local there = redis.call('HMGET', meta, 'uid', 'spec')
-if there[1] then return {'there', there[2]} end
+if redis.call('HEXISTS', meta, 'uid') == 1 then return {'there'} end
 redis.call('UNLINK', unpack(KEYS))
 for i = 2, #ARGV, 2 do
   redis.call('HSET', meta, ARGV[i], ARGV[i + 1])

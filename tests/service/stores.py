@@ -61,7 +61,7 @@ async def make(store: Store, **changes: Any) -> Address:
     """Create a model under a name of its own; return its address."""
     spec = ModelSpec.model_validate(SPEC | changes)
     key, uid = f"test/{secrets.token_hex(6)}", secrets.token_hex(8)
-    assert await store.create(key, spec, initial_fields(Fold(spec, uid)) | {"uid": uid}) is None
+    assert await store.create(key, spec, initial_fields(Fold(spec, uid)) | {"uid": uid})
     return Address.of(key, uid, spec)
 
 

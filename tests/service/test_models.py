@@ -13,7 +13,7 @@ from service.address import part_key
 from service.spec import ModelSpec
 from service.store import IMPORTING
 from tests.service.apps import RCNBF, app_client, create, spec_of
-from tests.service.stores import opened
+from tests.service.stores import opened, raw_client
 
 
 async def test_a_tenant_has_so_many_models_and_no_more(valkey_url: str) -> None:
@@ -46,6 +46,30 @@ async def test_models_stay_where_fewer_are_allowed_than_before(valkey_url: str) 
         for spec in specs:
             assert (await client.post("/v1/models", json=spec)).status_code == 200
             assert (await client.delete(f"/v1/models/{spec['name']}")).status_code == 204
+
+
+async def test_a_model_of_a_newer_version_hides_no_other(valkey_url: str) -> None:
+    """Whoever goes back to this version sees its models, and which ones it cannot read."""
+    specs = [spec_of() for _ in range(2)]
+    new, old = (spec["name"] for spec in specs)
+    async with app_client(valkey_url) as client, opened(valkey_url) as store:
+        for spec in specs:
+            assert (await client.post("/v1/models", json=spec)).status_code == 201
+        await raw_client(store).hset(part_key(f"default/{new}", "meta"), "format", "3")
+        listed = (await client.get("/v1/models")).json()
+        assert old in [model["name"] for model in listed["models"]]
+        assert new in listed["unreadable"]
+        metrics = (await client.get("/metrics")).text
+        assert "misclick_redis_up 1.0" in metrics
+        assert f'misclick_seq{{model="{old}"}}' in metrics
+        for answer in (
+            await client.get(f"/v1/models/{new}"),
+            await client.post("/v1/models", json=specs[0]),
+        ):
+            assert answer.status_code == 503
+            assert "format is '3'" in answer.json()["error"]["message"]
+        for name in (new, old):
+            assert (await client.delete(f"/v1/models/{name}")).status_code == 204
 
 
 async def test_models_that_come_together_are_counted(valkey_url: str) -> None:
