@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from learners import Outcome, create
+from learners.assertions import state_digest
 from learners.bandits.block_covariance import (
     blocks_of,
     fitting_block,
@@ -75,3 +77,15 @@ def test_the_block_is_the_largest_that_fits() -> None:
     assert fitting_block(1, 100, 10**6) == 32
     assert fitting_block(10, 1_000, 200_000) == 16
     assert fitting_block(10**6, 1_000, 1_000) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "drift"), [("forward", 5e-5), ("forward", 0.05), ("forward_softmax", 0.002)]
+)
+def test_states_of_learners_that_drift_are_restored(kind: str, drift: float) -> None:
+    """Protects recovery: variances that drift back to the first ones may round to a bit more."""
+    learner, rng = create(kind, 20, 3, drift=drift), np.random.default_rng(0)
+    for x in rng.normal(size=(60, 20)):
+        learner.update(Outcome(x, int(rng.integers(3)), 0, 0.5, int(rng.integers(2))))
+    again = type(learner).from_state(learner.state())
+    assert state_digest(again.state()) == state_digest(learner.state())
