@@ -90,6 +90,7 @@ def _units(xs: FloatArray) -> FloatArray:
 
 def _scales(xs: FloatArray) -> FloatArray:
     """Return what each row is multiplied by to be of length 1, shape (n, 1); 0 if too short."""
-    squares = np.add.reduce(np.multiply(xs, xs), 1).tolist()
+    # In C order whatever `xs` is: sums along a row depend on how it lies in memory.
+    squares = np.add.reduce(np.multiply(xs, xs, order="C"), 1).tolist()
     scales = [0.0 if square < MIN_SQUARED_NORM else 1.0 / sqrt(square) for square in squares]
     return np.array(scales)[:, np.newaxis]

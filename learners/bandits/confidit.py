@@ -119,7 +119,8 @@ class Confidit(LinearLearner):
             for i, x in enumerate(xs):
                 scores[i] = self._scores(x)
             return
-        squared_norms = np.add.reduce(np.multiply(xs, xs), 1)
+        # In C order whatever `xs` is: sums along a row depend on how it lies in memory.
+        squared_norms = np.add.reduce(np.multiply(xs, xs, order="C"), 1)
         short = squared_norms < MIN_SQUARED_NORM
         # A short one divides by 1 and is put right below: 0 / 0 must not come up.
         scaled = xs / np.sqrt(np.where(short, 1.0, squared_norms))[:, np.newaxis]

@@ -26,7 +26,8 @@ def to_rows(xs: FloatArray) -> Rows:
     >>> to_rows(np.array([[0.5, 1e-40]]))
     array([[0.5, 0. ]], dtype=float32)
     """
-    rows: Rows = xs.astype(np.float32)
+    # In C order whatever `xs` is: sums along a row depend on how it lies in memory.
+    rows: Rows = xs.astype(np.float32, order="C")
     rows[np.abs(rows) < SMALLEST_FEATURE] = 0.0
     return rows
 

@@ -93,6 +93,17 @@ def test_short_instances_in_a_batch() -> None:
     assert [learner.distribution(x).greedy for x in xs] == [1, 0, 0, 0]
 
 
+@pytest.mark.parametrize("matrix", ["diagonal", "full"])
+def test_how_a_batch_lies_in_memory_does_not_matter(matrix: str) -> None:
+    """Scores of rows that come as columns side by side are the same, to the bit."""
+    learner = Confidit(70, 3, matrix=matrix)
+    xs = np.random.default_rng(0).normal(size=(20, 70))
+    for x in xs:
+        learner.update(Outcome(x, 0, 0, 1.0, 1))
+    columns = np.asfortranarray(xs)
+    assert learner._batch_scores(columns).tobytes() == learner._batch_scores(xs).tobytes()
+
+
 def test_without_eta_it_does_not_explore() -> None:
     """The confidence term is what explores: with weight 0 the first label stays."""
     learner = Confidit(1, 2, eta=0)

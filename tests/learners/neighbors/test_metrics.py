@@ -69,6 +69,15 @@ def test_keys_are_symmetric_and_zero_for_equals(metric: str) -> None:
     assert not measure.keys(rows, rows).any()
 
 
+@pytest.mark.parametrize("metric", METRIC_NAMES)
+def test_how_rows_came_does_not_matter(metric: str) -> None:
+    """Rows that came as columns side by side have the same keys, to the bit."""
+    xs = np.random.default_rng(3).normal(size=(9, 70))
+    rows, columns = to_rows(xs), to_rows(np.asfortranarray(xs))
+    measure = make_metric(metric, 70)
+    assert measure.keys(columns, columns[0]).tobytes() == measure.keys(rows, rows[0]).tobytes()
+
+
 def test_cosine_of_zero_rows() -> None:
     """A zero row has distance 1 from others and 0 from its like."""
     measure = make_metric("cosine", 2)
