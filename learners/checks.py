@@ -143,8 +143,14 @@ def check_bad_outcomes_refused(make: LearnerFactory) -> None:
         for name, values in wrong.items():
             for value in values:
                 assert_refused(name, learner.update, build(**{**good._asdict(), name: value}))
-        # numpy's own scalars are numbers like any other.
-        make(D, K).update(build(good.x, np.int64(1), np.int64(0), np.float64(0.5), np.int64(1)))
+        # numpy's own scalars are numbers like any other, and leave no trace in the state.
+        plain, typed = make(D, K), make(D, K)
+        plain.update(good)
+        typed.update(build(good.x, np.int64(1), np.int64(0), np.float64(0.5), np.int64(1)))
+        require(
+            state_digest(plain.state()) == state_digest(typed.state()),
+            "numpy's scalars lead to another state than Python's",
+        )
     if learner.takes_labels:
         for value in wrong["label"]:
             assert_refused("label", learner.learn, good.x, value)
@@ -319,7 +325,10 @@ def check_batch_equals_single(make: LearnerFactory) -> None:
         rng = np.random.default_rng(12)
         play(learner, rng)
         for n_rows in (0, 1, 2, 77):
-            assert_batch(learner, rng.normal(size=(n_rows, n_features)))
+            rows = rng.normal(size=(n_rows, n_features))
+            assert_batch(learner, rows)
+            # As columns side by side, which is how data frames hand them out.
+            assert_batch(learner, np.asfortranarray(rows))
         if n_labels > 1:
             learner.retire_label(0)
             assert_batch(learner, rng.normal(size=(9, n_features)))

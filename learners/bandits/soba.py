@@ -113,7 +113,8 @@ class SOBA(LinearLearner):
         rival = self._best_other(scores, label)
         if rival is not None:
             margin = float(scores[rival] - scores[label])
-            click = _Click(x, label, rival, max(propensity, MIN_PROPENSITY), margin)
+            # As plain float: of a numpy one the sum of margins would be another type in the state.
+            click = _Click(x, label, rival, max(float(propensity), MIN_PROPENSITY), margin)
             self._margin_sum += self._form.update(self._weights, click, self._margin_sum)
 
     def _best_other(self, scores: FloatArray, label: int) -> int | None:
