@@ -13,6 +13,8 @@ from learners.noise.rates import NoiseRates
 #: Least 1 - rho_0 - rho_1 that is divided by: a label whose clicks tell less than a twentieth
 #: would have its errors magnified more than twentyfold.
 LEAST_BETA = 0.05
+#: Standard error above which an estimate of a rate, which lies in [0, 1), counts alike.
+_LARGEST_ERROR = 1e100
 
 
 class LabelRates:
@@ -129,7 +131,8 @@ def _shrunk(rates: FloatArray, errors: FloatArray) -> FloatArray:
     The estimate by moments of how much the true rates vary, and then Bayes' rule for each.
     """
     mean = np.add.reduce(rates) / len(rates)
-    squares = errors * errors
+    # Beyond this one knows nothing in any case, and squares would overflow.
+    squares = np.square(np.minimum(errors, _LARGEST_ERROR))
     varied = np.add.reduce((rates - mean) ** 2) / max(len(rates) - 1, 1)
     real = max(float(varied - np.add.reduce(squares) / len(rates)), 0.0)
     kept = np.where(squares > 0, real / np.maximum(real + squares, 1e-300), 1.0)

@@ -117,8 +117,9 @@ def test_uncertain_rates_shrink() -> None:
     rho_0, none = np.array([0.1, 0.2, 0.3]), np.zeros(3)
     learner.set_label_rates(rho_0, none, none, none)
     assert learner.label_rates[0].tolist() == rho_0.tolist()
-    learner.set_label_rates(rho_0, none, np.full(3, 0.5), none)
-    np.testing.assert_allclose(learner.label_rates[0], 0.2, rtol=1e-12)
+    for error in (0.5, 1e300):
+        learner.set_label_rates(rho_0, none, np.full(3, error), none)
+        np.testing.assert_allclose(learner.label_rates[0], 0.2, rtol=1e-12)
     # The rates vary by .02 / 2, of which .0012 are explained by errors of .06 in one of three.
     learner.set_label_rates(rho_0, none, np.array([0.06, 0.0, 0.0]), none)
     real = 0.02 / 2 - 0.0012
