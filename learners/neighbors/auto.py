@@ -161,12 +161,15 @@ class AutoRkNN(WindowLearner):
             row = rows[i : i + 1]
             if proposals is None or i:
                 proposals = self._examples.propose(row)
-            if len(self):
-                found = find_among(self._examples, row, proposals, self.k, ties=True)[0]
-                right = self._predictions(found) == label
-                self._hits = self._hits * self.memory + right
-                self._weight = self._weight * self.memory + 1.0
+            self._foresee(row, label, proposals)
             super()._take(row, labels[i : i + 1], proposals)
+
+    def _foresee(self, row: Rows, label: int, proposals: Proposals) -> None:
+        if len(self):
+            (found,) = find_among(self._examples, row, proposals.of(0), self.k, ties=True)
+            right = self._predictions(found) == label
+            self._hits = self._hits * self.memory + right
+            self._weight = self._weight * self.memory + 1.0
 
     def _votes(self, found: Found) -> FloatArray:
         return self._labels_of(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from learners.base import check_count
 from learners.errors import ParameterError, expected
 from learners.neighbors.lists import NeighborLists, Revision
 from learners.neighbors.metrics import Proposals, Rows, Slots
-from learners.neighbors.search import Found, queries_per_pass
+from learners.neighbors.search import Found, Wanted, find, queries_per_pass
 from learners.neighbors.window import Window, check_labels, check_rows
 from learners.validation import FloatArray
 
@@ -34,6 +34,8 @@ def list_width(k: int) -> int:
     return k + math.ceil(_SURPLUS_IN_ROOTS * math.sqrt(k))
 
 
+#: Below every proposal, and finite.
+_FAR_BELOW = np.float32(-3e38)
 #: Most places in all lists of one graph, 600 MB.
 MAX_PLACES = 50_000_000
 
@@ -46,6 +48,17 @@ class Observer(Protocol):
 
     def count(self, slots: Slots) -> None:
         """Add what these slots' lists and labels say now."""
+
+
+class _Change(NamedTuple):
+    """An insertion under way."""
+
+    #: Where the new examples lie.
+    new: Slots
+    #: What it does to the lists, by pool.
+    plans: list[Revision]
+    #: Whose first k change.
+    seen_once: Slots
 
 
 class NeighborGraph:
@@ -180,6 +193,29 @@ class NeighborGraph:
             self._replace(window.surplus(len(rows[some])), rows[some], labels[some], time_s)
         return window.live()[-len(rows) :]
 
+    def insert_and_find(
+        self, rows: Rows, labels: NDArray[np.integer], proposals: Proposals, wanted: Wanted
+    ) -> Found:
+        """Insert the first of two `sound` rows, then find who is near the second.
+
+        Both take one pass over a full window, the one that made the window's `proposals` for both
+        rows, which are overwritten; where the window grows, or lists are by class, two.
+        """
+        window = self.window
+        if self._by_class or len(window) < window.capacity:
+            self.insert_sound(rows[:1], labels, proposals=proposals.of(0))
+            return find(window, rows[1], wanted.most, ties=wanted.ties)
+        low, margin, sizes, _ = proposals
+        change = self._begin(1, rows[:1], labels, 0.0, low[:1], sizes[:1])
+        # Of the one that has just come nothing was proposed: its key is to be computed.
+        low[1, change.new] = _FAR_BELOW
+        (pool,) = self._pools
+        pool.add_members(change.new)
+        known = Proposals(low, margin, sizes, unsure=1)
+        own, found = pool.near_and(change.new, rows, known, wanted)
+        self._end(change, [own])
+        return found
+
     def evict(self, count: int) -> None:
         """Take the `count` oldest examples out of the window (or all, if there are fewer)."""
         count = min(count, len(self.window))
@@ -225,35 +261,48 @@ class NeighborGraph:
         proposals: Proposals | None = None,
     ) -> Slots:
         """Evict the oldest and append new ones, in one change as observers see it."""
+        if proposals is None:
+            proposals = self.window.propose(rows)
+        change = self._begin(n_gone, rows, labels, time_s, proposals.low, proposals.sizes)
+        self._end(change, self._find(change.new, rows, proposals))
+        return change.new
+
+    def _begin(
+        self,
+        n_gone: int,
+        rows: Rows,
+        labels: NDArray[np.integer],
+        time_s: float,
+        low: Rows,
+        sizes: FloatArray,
+    ) -> _Change:
+        """Change the window; of the lists, the new examples' are not found yet."""
         window = self.window
         gone = window.oldest(n_gone)
-        if proposals is None:
-            proposals = window.propose(rows)
-        changes = [
-            self._plan(number, gone, proposals.low, rows, labels)
-            for number in range(len(self._pools))
-        ]
-        seen = [change.owners[change.in_front] for _, change in changes]
+        plans = [self._plan(number, gone, low, rows, labels) for number in range(len(self._pools))]
+        seen = [plan.owners[plan.in_front] for _, plan in plans]
         seen_once = seen[0] if len(seen) == 1 else np.unique(np.concatenate(seen))
         before = np.concatenate((seen_once, gone))
         for observer in self._observers:
             observer.forget(before)
         window.forget(n_gone)
-        new = window.append(rows, labels, time_s, proposals.sizes)
-        for pool, (left, _) in zip(self._pools, changes, strict=True):
+        new = window.append(rows, labels, time_s, sizes)
+        for pool, (left, _) in zip(self._pools, plans, strict=True):
             pool.remove_members(left)
             if not len(new):
                 # Otherwise the new examples lie in their slots, and get lists of their own.
                 pool.discard(gone)
-        found = self._find(new, rows, proposals)
-        for pool, (_, change), own in zip(self._pools, changes, found, strict=True):
-            too_short = pool.revise(change, new, own)
+        return _Change(new, [plan for _, plan in plans], seen_once)
+
+    def _end(self, change: _Change, found: Sequence[Found]) -> None:
+        """Put the lists in order, with what was found for the new examples, by pool."""
+        for pool, plan, own in zip(self._pools, change.plans, found, strict=True):
+            too_short = pool.revise(plan, change.new, own)
             if len(too_short):
                 pool.search(too_short)
-        after = np.concatenate((seen_once, new))
+        after = np.concatenate((change.seen_once, change.new))
         for observer in self._observers:
             observer.count(after)
-        return new
 
     def _plan(
         self, number: int, gone: Slots, low: Rows, rows: Rows, labels: NDArray[np.integer]

@@ -8,17 +8,23 @@ With twice the needed length that is seldom.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from learners.neighbors.metrics import Proposals, Rows, Slots
-from learners.neighbors.search import Found, nearest_of_each, queries_per_pass
+from learners.neighbors.search import (
+    Found,
+    Wanted,
+    above,
+    nearest_each,
+    nearest_of_each,
+    padded,
+    queries_per_pass,
+)
 from learners.neighbors.window import Window
 from learners.validation import FloatArray
-
-_INFINITY: Final = np.float32(np.inf)
 
 
 class Revision(NamedTuple):
@@ -198,12 +204,24 @@ class NeighborLists:
             found = _without(owners, found.slots[lines], found.keys[lines])
         return found
 
+    def near_and(
+        self, owner: Slots, rows: Rows, proposals: Proposals, wanted: Wanted
+    ) -> tuple[Found, Found]:
+        """Return `near` of one owner, whose row is the first of two, and who is near the second.
+
+        Every live slot is in the pool.
+        """
+        proposals.low[0, owner] = np.inf
+        count = self.width + 1
+        own, other = nearest_each(self._window, rows, proposals, [Wanted(count), wanted])
+        return padded(self._window, own, count), other
+
     # -- inside ---------------------------------------------------------------------------
     def _store(self, owners: Slots, slots: Slots, keys: FloatArray) -> None:
         """Put sorted lists with their bounds, as `slots` and `keys` hold them, into the pool."""
         self.slots[owners] = slots
         self.keys[owners] = keys
-        self._bounds_up[owners] = np.nextafter(keys[:, -1].astype(np.float32), _INFINITY)
+        self._bounds_up[owners] = above(keys[:, -1])
         self._oldest[owners] = self._oldest_of(slots[:, :-1])
 
     def _oldest_of(self, slots: Slots) -> Slots:

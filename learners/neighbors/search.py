@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -10,11 +11,7 @@ from learners.neighbors.metrics import Proposals, Rows, Slots
 from learners.neighbors.window import Window
 from learners.validation import FloatArray
 
-#: Two units in the last place of float32, relative, and a step where it has no relative ones.
-_TWO_UNITS = 2.0**-22
-_LEAST_STEP = 1e-37
-#: Above every proposal but infinity, and finite after rounding up.
-_LARGEST = 3e38
+_INFINITY: Final = np.float32(np.inf)
 #: Floats of temporary memory for the proposals of one pass.
 _PASS = 1 << 21
 #: The smallest of some numbers are sought among the least of each so many, and there are so many
@@ -30,15 +27,21 @@ class Found(NamedTuple):
     keys: FloatArray
 
 
-def up(value: float) -> np.float32:
-    """Round a bound to float32 so that nothing at or below it is lost."""
-    # More than the half unit in the last place that rounding takes, in cheap arithmetic.
-    return np.float32(value + abs(value) * _TWO_UNITS + _LEAST_STEP)
+class Wanted(NamedTuple):
+    """How many neighbours of a query are to be found, all if the window holds fewer.
+
+    With `ties` those are found as well that tie with the last one, so that of many equally near
+    examples not just the oldest speak.
+    """
+
+    most: int
+    ties: bool = False
 
 
-def up_all(values: FloatArray) -> Rows:
-    """Return `up` of each."""
-    return (values + np.abs(values) * _TWO_UNITS + _LEAST_STEP).astype(np.float32)
+def above(bounds: FloatArray) -> Rows:
+    """Return numbers in float32 that are above all that is not above these; infinity of itself."""
+    next_ones: Rows = np.nextafter(bounds.astype(np.float32), _INFINITY)
+    return next_ones
 
 
 def queries_per_pass(extent: int) -> int:
@@ -87,10 +90,7 @@ def find_among(
     """Return `find` of each row, out of proposals for the window as it is; they are overwritten."""
     if len(window) < window.extent:
         proposals.low[:, _dead(window)] = np.inf
-    return [
-        nearest(window, row, proposals, count, line=line, ties=ties)
-        for line, row in enumerate(rows)
-    ]
+    return nearest_each(window, rows, proposals, [Wanted(count, ties)] * len(rows))
 
 
 def _dead(window: Window) -> Slots:
@@ -119,66 +119,77 @@ def _bounds_of_smallest(low: Rows, count: int) -> Rows:
     return bounds
 
 
-def nearest(
-    window: Window,
-    query: Rows,
-    proposals: Proposals,
-    count: int,
-    *,
-    line: int = 0,
-    ties: bool = False,
-) -> Found:
-    """Return the exact `count` nearest rows to one query, out of proposals.
+def nearest_each(
+    window: Window, queries: Rows, proposals: Proposals, wanted: Sequence[Wanted]
+) -> list[Found]:
+    """Return the exact nearest rows to each query, out of proposals.
 
-    If `count` sure proposals are at most some bound, then `count` keys are at most that bound
+    If `most` sure proposals are at most some bound, then `most` keys are at most that bound
     plus the margin, so a row whose proposal is above cannot be among them, whatever BLAS did.
 
     Parameters
     ----------
     window
         Where the rows lie.
-    query
-        Shape (d,).
+    queries
+        Shape (q, d).
     proposals
         Infinite for rows that are not to be found.
-    count
-        How many to find, at least 1; all of the finite ones are found if they are fewer.
-    line
-        Which line of the proposals is the query's.
-    ties
-        Whether those that tie with the last one are found as well.
+    wanted
+        What is wanted of each query; a little less work where it is the same of all.
     """
-    low = proposals.low[line]
-    reach, enough = np.inf, count + proposals.unsure
-    if enough < len(low):
-        reach = float(_bounds_of_smallest(low, enough)) + float(proposals.margin[line])
-    # An infinite reach means that fewer than `count` can be found.
-    chosen = (low <= up(reach) if reach < np.inf else low < np.inf).nonzero()[0]
-    # Oldest first, so that a stable sort by key leaves ties by age.
-    turn = chosen.searchsorted(window.first % window.capacity)
-    slots = np.concatenate((chosen[turn:], chosen[:turn]))
-    keys = window.keys(slots, query)
+    chosen = _candidates(proposals, max([each.most for each in wanted]))
+    start = window.first % window.capacity
+    if len(queries) == 1:
+        turn = chosen.searchsorted(start)
+        slots = np.concatenate((chosen[turn:], chosen[:turn]))
+        return [_first(slots, window.keys(slots, queries[0]), wanted[0])]
+    size = proposals.low.shape[1]
+    begins = [line * size for line in range(len(queries))]
+    cuts = chosen.searchsorted([at for b in begins for at in (b + start, b + size)]).tolist()
+    turned: list[Slots] = []
+    ends = [0, *cuts[1::2]]
+    for begin, turn, end in zip(ends, cuts[::2], ends[1:], strict=False):
+        turned += (chosen[turn:end], chosen[begin:turn])
+    lines, slots = np.divmod(np.concatenate(turned), size)
+    keys = window.keys_of_pairs(slots, queries, lines)
+    return [
+        _first(slots[begin:end], keys[begin:end], each)
+        for begin, end, each in zip(ends, ends[1:], wanted, strict=False)
+    ]
+
+
+def _candidates(proposals: Proposals, count: int) -> Slots:
+    """Return places in the flattened proposals, among which are the `count` nearest of a line."""
+    low, enough = proposals.low, count + proposals.unsure
+    if enough < low.shape[1]:
+        # An infinite bound means that fewer than `count` can be found.
+        reach = above(_bounds_of_smallest(low, enough) + proposals.margin)
+        return (low < reach[:, np.newaxis]).ravel().nonzero()[0]
+    return (low < np.inf).ravel().nonzero()[0]
+
+
+def _first(slots: Slots, keys: FloatArray, wanted: Wanted) -> Found:
+    """Return the nearest of some candidates, which are given oldest first."""
     order = keys.argsort(kind="stable")
     keys = keys.take(order)
+    count = wanted.most
     if count < len(keys):
-        stop = keys.searchsorted(keys[count - 1], side="right") if ties else count
+        stop = keys.searchsorted(keys[count - 1], side="right") if wanted.ties else count
         order, keys = order[:stop], keys[:stop]
     return Found(slots.take(order), keys)
 
 
 def nearest_of_each(window: Window, queries: Rows, proposals: Proposals, count: int) -> Found:
-    """Return `nearest` of each query (q, d), out of proposals (q, n): slots and keys (q, count).
+    """Return the `count` nearest to each query (q, d): slots and keys (q, count).
 
     Of fewer than `count`, the places left over hold ``window.capacity`` and infinity.
     """
     low = proposals.low
     if len(low) == 1:
-        return _padded(window, nearest(window, queries[0], proposals, count), count)
-    size = low.shape[1]
-    reach, enough = np.full(len(low), _LARGEST), count + proposals.unsure
-    if enough < size:
-        reach = np.minimum(_bounds_of_smallest(low, enough) + proposals.margin, _LARGEST)
-    lines, slots = np.divmod(np.flatnonzero(low <= up_all(reach)[:, np.newaxis]), size)
+        (found_one,) = nearest_each(window, queries, proposals, [Wanted(count)])
+        return padded(window, found_one, count)
+    lines, slots = np.divmod(_candidates(proposals, count), low.shape[1])
     counts = np.bincount(lines, minlength=len(low))
     places = np.arange(len(lines)) - (np.add.accumulate(counts) - counts)[lines]
     # Oldest first, so that a stable sort by key leaves ties by age.
@@ -193,7 +204,7 @@ def nearest_of_each(window: Window, queries: Rows, proposals: Proposals, count: 
     return Found(np.take_along_axis(found, order, axis=1), np.take_along_axis(keys, order, axis=1))
 
 
-def _padded(window: Window, found: Found, count: int) -> Found:
+def padded(window: Window, found: Found, count: int) -> Found:
     """Return what was found for one query as a line of `count` places, as lists hold it."""
     if len(found.slots) == count:
         return Found(found.slots.astype(np.int32)[np.newaxis], found.keys[np.newaxis])

@@ -51,8 +51,6 @@ SOUND = f"0 or a size in [{SMALLEST_FEATURE:g}, {MAX_FEATURE:g}]"
 
 #: Bytes in a line of the CPU's cache.
 _LINE = 64
-#: Below every proposal, and finite.
-_FAR_BELOW = np.float32(-3e38)
 #: The label of a list place that holds nobody.
 NO_LABEL = -1
 
@@ -195,23 +193,6 @@ class Window:
         extent = self.extent
         return self.metric.propose(self.rows[:extent], self._sizes[:extent], queries)
 
-    def renewed(self, proposals: Proposals, then: int) -> Proposals:
-        """Return proposals for the window as it is now, out of those made when `next` was `then`.
-
-        Nothing is proposed of what has come since: its keys are to be computed. Of slots that are
-        dead now, whatever was said of them still is. The given ones are overwritten.
-        """
-        low = proposals.low
-        if self.extent > low.shape[1]:
-            low = np.concatenate(
-                (low, np.empty((len(low), self.extent - low.shape[1]), low.dtype)), axis=1
-            )
-        start = max(then, self.first)
-        if start < self.next:
-            low[:, self.slots_between(start, self.next)] = _FAR_BELOW
-        unsure = proposals.unsure + max(0, self.next - start)
-        return Proposals(low, proposals.margin, proposals.sizes, unsure)
-
     def propose_among(self, slots: Slots) -> Proposals:
         """Return `Metric.propose` of the rows in these slots against each other."""
         rows = self.rows[slots]
@@ -225,6 +206,8 @@ class Window:
 
     def keys_of_pairs(self, slots: Slots, queries: Rows, lines: NDArray[np.intp]) -> FloatArray:
         """Return the exact keys of `slots` (m,) against ``queries[lines]``, in bounded memory."""
+        if len(slots) <= self.metric.at_once:
+            return self.metric.keys(self.rows.take(slots, axis=0), queries.take(lines, axis=0))
         return self.metric.keys_in_chunks(self.rows, slots, queries, lines)
 
     def slots_between(self, start: int, stop: int) -> Slots:

@@ -234,8 +234,15 @@ class WindowKeeper(Learner):
             stop = start + every - self._examples.next % every
             self._graph.insert_sound(rows[start:stop], labels[start:stop], proposals=proposals)
             start = stop
-            if self._examples.next % every == 0:
-                self._hub_watch.look(self.neighborhoods(min(self.k, WATCHED_K)))
+            self._watch_hubs()
+
+    def _foresee(self, row: Rows, label: int, proposals: Proposals) -> None:
+        """Look at an example before it is taken; the window's proposals begin with its own."""
+
+    def _watch_hubs(self) -> None:
+        """Look at the hubs if it is time for that."""
+        if self._examples.next % self._hub_watch.every == 0:
+            self._hub_watch.look(self.neighborhoods(min(self.k, WATCHED_K)))
 
     def _insert(self, rows: Rows, labels: NDArray[np.integer]) -> None:
         if self._graph is None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from learners.base import Distribution, FloatArray
 from learners.errors import InputError, expected
 from learners.neighbors.metrics import Rows, Slots
-from learners.neighbors.search import Found, find_among, find_many
+from learners.neighbors.search import Found, Wanted, find_many
 from learners.neighbors.window import to_rows
 from learners.neighbors.window_keeper import WindowKeeper
 from learners.validation import check_instance, check_instances, is_integer
@@ -189,11 +189,11 @@ class WindowLearner(WindowKeeper):
             # Nobody has to look for the neighbours of the example.
             self._take(rows[:1], labels)
             return self._decision(self._scores_of(rows[1:]), codes)
-        both, then = self._examples.propose(rows), self._examples.next
-        self._take(rows[:1], labels, both.of(0))
-        renewed = self._examples.renewed(both.of(1), then)
-        found = find_among(self._examples, rows[1:], renewed, self.k, ties=self._ties_vote)
-        return self._decision(self._scores_from(found[0]), codes)
+        both = self._examples.propose(rows)
+        self._foresee(rows[:1], label, both)
+        found = self._graph.insert_and_find(rows, labels, both, Wanted(self.k, self._ties_vote))
+        self._watch_hubs()
+        return self._decision(self._scores_from(found), codes)
 
     # -- for subclasses -------------------------------------------------------------------
     @abstractmethod

@@ -13,7 +13,7 @@ from learners.errors import InputError, ParameterError
 from learners.neighbors.counts import NeighborhoodLabels, Occurrences
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.metrics import METRIC_NAMES
-from learners.neighbors.search import find, find_among
+from learners.neighbors.search import Wanted, find
 from learners.neighbors.window import Window
 from tests.learners.neighbors.strategies import Step, streams
 from tests.reference.neighbors import PlainWindow
@@ -139,31 +139,27 @@ def test_find_equals_search_from_scratch(
     n_features=st.sampled_from((1, 3, 40)),
     count=st.integers(1, 9),
 )
-def test_what_was_foreseen_is_found_among_what_came_since(
+def test_who_is_near_is_found_in_the_pass_of_an_insertion(
     data: st.DataObject, metric: str, capacity: int, n_features: int, count: int
 ) -> None:
-    """A pass that was made before the window changed finds what one made after it would."""
+    """What is asked together with an insertion is what would be asked after it, ties and all."""
     graph = NeighborGraph(Window(capacity, n_features, metric), 2)
     plain = PlainWindow(capacity, metric)
     for step in data.draw(streams(n_features, 1)):
-        query = np.zeros(n_features, np.float32) if isinstance(step, int) else step[0][0]
-        queries = np.stack((query, query + np.float32(0.5)))
-        before, then = graph.window.propose(queries), graph.window.next
-        if isinstance(step, int) or len(step[0]) > 1:
+        if isinstance(step, int) or len(step[0]) > 1 or not len(graph):
             _apply(graph, plain, step)
-        else:
-            # The pass serves the row that comes, too.
-            graph.insert_sound(*step, proposals=before.of(0))
-            plain.insert(*step)
+            continue
+        query = step[0][0] + np.float32(data.draw(st.sampled_from((0, 0.5))))
+        rows = np.stack((step[0][0], query))
+        wanted = Wanted(count, data.draw(st.booleans()))
+        found = graph.insert_and_find(rows, step[1], graph.window.propose(rows), wanted)
+        plain.insert(*step)
         _assert_lists(graph, plain, 2, None)
-        after = graph.window.renewed(before, then)
-        for each, found in zip(
-            queries, find_among(graph.window, queries, after, count), strict=True
-        ):
-            ranked = plain.ranked(each)[:count]
-            assert found.keys.tolist() == [distance for distance, _ in ranked]
-            ages = (graph.window.seqs(found.slots) - graph.window.first).tolist()
-            assert ages == [position for _, position in ranked]
+        after = find(graph.window, query, wanted.most, ties=wanted.ties)
+        assert (found.slots.tolist(), found.keys.tolist()) == (
+            after.slots.tolist(),
+            after.keys.tolist(),
+        )
 
 
 def test_random_rows_run_lists_dry_and_stay_exact() -> None:
