@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from learners.base import FloatArray
 from learners.neighbors.counts import NeighborhoodLabels
-from learners.neighbors.transition import corrected, usable_inverse
+from learners.neighbors.transition import MAX_INVERTED, corrected, usable_inverse
 from learners.neighbors.window import Window
 from learners.noise.rates import NoiseRates
 
@@ -80,22 +81,22 @@ class NeighborhoodNoise:
         Row i holds the shares around the example that is the anchor of label i: the oldest of
         those with the high count.
         """
-        live = self._window.live()
-        counts = self.around.by_label[live]
-        present = np.flatnonzero(self._window.label_counts(self.n_labels)).tolist()
-        rows = []
-        for label in present:
-            _, high = self.extremes(label)
-            anchor = int((counts[:, label] == high).argmax())
-            rows.append(counts[anchor, present] / self.around.size)
-        return present, np.array(rows).reshape(len(present), len(present))
+        present = self._present()
+        if not len(present):
+            return [], np.zeros((0, 0))
+        counts = self.around.by_label.take(self._window.live(), axis=0).take(present, axis=1)
+        anchors = (counts == self._highs(present)).argmax(axis=0)
+        return present.tolist(), counts[anchors] / self.around.size
 
     def inverse(self) -> tuple[list[int], FloatArray | None]:
         """Return the labels in the window and the inverse of their matrix, if it is usable."""
         version = (self._window.first, self._window.next)
         if self._cached is None or self._cached[0] != version:
-            present, transition = self.transition()
-            self._cached = (version, present, usable_inverse(transition))
+            present = self._present().tolist()
+            # Of too many labels the matrix is not even made: it would take longer than the rest.
+            few = len(present) <= MAX_INVERTED
+            inverted = usable_inverse(self.transition()[1]) if few else None
+            self._cached = (version, present, inverted)
         return self._cached[1:]
 
     def extremes(self, label: int) -> tuple[int, int]:
@@ -131,3 +132,15 @@ class NeighborhoodNoise:
         scores = np.full(self.n_labels, -np.inf)
         scores[present] = corrected(counts[present] / n_voters, inverted)
         return scores
+
+    # -- inside ---------------------------------------------------------------------------
+    def _present(self) -> NDArray[np.intp]:
+        """Return the labels in the window, ascending."""
+        return np.flatnonzero(self._window.label_counts(self.n_labels))
+
+    def _highs(self, labels: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the high counts of some labels: what `extremes` returns of each."""
+        from_above = np.add.accumulate(self.around.histogram[labels, ::-1], axis=1)
+        skipped = int(self._quantile * len(self._window))
+        highs: NDArray[np.intp] = self.around.k + 1 - (from_above > skipped).argmax(axis=1)
+        return highs

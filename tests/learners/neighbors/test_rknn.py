@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from learners import create
 from learners.errors import ParameterError, UnsupportedError
 from learners.neighbors.knn import KNN
+from learners.neighbors.neighborhood_noise import NeighborhoodNoise
 from learners.neighbors.rknn import PlugIn, RkNN
+from learners.neighbors.transition import MAX_INVERTED
 from learners.noise.rates import NoiseRates
 from tests.learners.neighbors.golden import LINE
 from tests.reference.neighbors import PlainWindow
@@ -160,6 +162,45 @@ def test_the_many_label_form_reduces_to_two(seed: int, quantile: float) -> None:
     for query in rng.normal(size=(20, 2)):
         if abs(two.scores(query)[1]) > 0:
             assert two.distribution(query).greedy == three.distribution(query).greedy
+
+
+@pytest.mark.parametrize("quantile", [0.0, 0.03, 0.2])
+def test_anchors_are_the_oldest_with_the_high_count(quantile: float) -> None:
+    """Of five labels, one of which nobody has: row by row as the rule says it in words."""
+    rng = np.random.default_rng(6)
+    xs, labels = rng.integers(0, 9, size=(70, 2)).astype(np.float64), rng.integers(0, 4, size=70)
+    learner = RkNN(2, 5, window=60, k_noise=5, quantile=quantile)
+    learner.learn_many(xs, labels)
+    plain = PlainWindow(60, "euclidean")
+    plain.insert(xs.astype(np.float32), labels)
+    around = plain.labels_around(5, 5)
+    rows = []
+    for label in range(4):
+        high = sorted(counts[label] for counts in around)[-1 - int(quantile * 60)]
+        anchor = next(counts for counts in around if counts[label] == high)
+        rows.append([count / 6 for count in anchor[:4]])
+    present, transition = learner.transition()
+    assert present == [0, 1, 2, 3]
+    assert transition.tolist() == rows
+
+
+def test_of_too_many_labels_no_matrix_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be refused in any case, and takes longer than all the rest of a decision."""
+    learner = RkNN(1, MAX_INVERTED + 1, k=1, k_noise=1)
+    learner.learn_many(np.arange(400.0)[:, np.newaxis], np.arange(400) % MAX_INVERTED)
+    made: list[NeighborhoodNoise] = []
+    transition = NeighborhoodNoise.transition
+
+    def counted(noise: NeighborhoodNoise) -> tuple[list[int], NDArray[np.float64]]:
+        made.append(noise)
+        return transition(noise)
+
+    monkeypatch.setattr(NeighborhoodNoise, "transition", counted)
+    assert learner.distribution(np.array([7.1])).greedy == 7
+    assert len(made) == 1
+    learner.learn(np.array([900.0]), MAX_INVERTED)
+    assert learner.distribution(np.array([7.1])).greedy == 7
+    assert len(made) == 1
 
 
 def test_a_label_that_nobody_has_is_below_all_others() -> None:
