@@ -139,6 +139,8 @@ def _information(
     for a, b, ab, n in zip(
         one.tolist(), other.tolist(), both.tolist(), counts.tolist(), strict=True
     ):
+        if not a or not b:
+            continue  # One that never occurs at a class tells nothing there.
         cells = ((ab, a, b), (a - ab, a, n - b), (b - ab, n - a, b), (n - a - b + ab, n - a, n - b))
         for cell, row, column in cells:
             if cell:

@@ -139,18 +139,19 @@ class NeighborBandit(Learner):
             If `x` is not such an array, or `allowed` leaves no active label.
         """
         check_instance(x, self.n_features)
-        return self._decision(self._scores(to_rows(x)[np.newaxis])[0], self._choosable(allowed))
+        codes = self._choosable(allowed)
+        return self._decision(self._scores(to_rows(x)[np.newaxis], codes)[0], codes)
 
     def distributions(self, xs: FloatArray) -> list[Distribution]:
         """Return `distribution` of each row of `xs`, shape (n, d); bit for bit the same."""
         check_instances(xs, self.n_features)
         codes = self._choosable(None)
-        return [self._decision(scores, codes) for scores in self._scores(to_rows(xs))]
+        return [self._decision(scores, codes) for scores in self._scores(to_rows(xs), codes)]
 
     def scores(self, x: FloatArray) -> FloatArray:
         """Return the corrected click probability of each label for `x`, shape (K,)."""
         check_instance(x, self.n_features)
-        scores: FloatArray = self._scores(to_rows(x)[np.newaxis])[0]
+        scores: FloatArray = self._scores(to_rows(x)[np.newaxis], None)[0]
         return scores
 
     # -- learning -------------------------------------------------------------------------
@@ -232,10 +233,16 @@ class NeighborBandit(Learner):
         probabilities[greedy] = 1.0 - share * (len(codes) - 1)
         return Distribution(probabilities, greedy)
 
-    def _scores(self, rows: Rows) -> FloatArray:
-        """Return the scores of each row of (n, d), shape (n, K)."""
-        scores = np.empty((len(rows), self.n_labels))
-        for label, rounds in enumerate(self._rounds):
+    def _scores(self, rows: Rows, codes: NDArray[np.intp] | None) -> FloatArray:
+        """Return the scores of each row of (n, d), shape (n, K); of others than `codes` the prior.
+
+        Each label is a search: those that may not be chosen, or were never shown, are spared it.
+        """
+        scores = np.full((len(rows), self.n_labels), _PRIOR)
+        for label in range(self.n_labels) if codes is None else codes.tolist():
+            rounds = self._rounds[label]
+            if not len(rounds):
+                continue
             for line, found in enumerate(find_many(rounds, rows, self.k, ties=True)):
                 size = len(found.slots)
                 clicks = int(rounds.labels[found.slots].sum())

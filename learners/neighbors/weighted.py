@@ -83,7 +83,7 @@ class AKNN(WindowLearner):
         """Return r_i of all examples, oldest first; infinite where there is no other label."""
         live = self._examples.live()
         nearest = np.full(len(live), np.inf)
-        for label in range(self.n_labels):
+        for label in np.flatnonzero(self._examples.label_counts(self.n_labels)).tolist():
             keys = self._enemies.keys(live, pool=label)[:, 0]
             enemy = self._examples.labels[live] != label
             nearest[enemy] = np.minimum(nearest[enemy], keys[enemy])

@@ -11,6 +11,9 @@ from learners.base import Outcome
 from learners.drawing import draw
 from learners.errors import InputError, ParameterError, StateError
 from learners.neighbors.bandit import NeighborBandit
+from learners.neighbors.metrics import Rows
+from learners.neighbors.search import Found, find_many
+from learners.neighbors.window import Window
 from learners.noise.corruption import flip_bit
 from learners.noise.rates import NoiseRates
 
@@ -35,6 +38,26 @@ def test_scores_equal_the_formula_from_scratch(seed: int, k: int, window: int) -
             clean = (sum(bits) - 0.2 * len(bits)) / 0.5
             expected.append((0.5 + clean) / (1 + len(bits)))
         assert learner.scores(query).tolist() == pytest.approx(expected)
+
+
+def test_only_labels_that_may_be_chosen_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each label is a search: those that are retired, not allowed or never shown take none."""
+    learner = NeighborBandit(1, 6, gamma=0.3)
+    for label in range(5):
+        learner.update(Outcome(np.ones(1), label, 0, 0.5, label % 2))
+    learner.retire_label(1)
+    searched: list[Window] = []
+
+    def counted(window: Window, rows: Rows, count: int, *, ties: bool) -> list[Found]:
+        searched.append(window)
+        return find_many(window, rows, count, ties=ties)
+
+    monkeypatch.setattr("learners.neighbors.bandit.find_many", counted)
+    decision = learner.distribution(np.ones(1), [1, 2, 3, 5])
+    assert decision.greedy == 3
+    assert searched == [learner._rounds[2], learner._rounds[3]]
+    learner.distributions(np.ones((2, 1)))
+    assert len(searched) == 2 + 4
 
 
 def test_propensities_are_exact() -> None:
