@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -19,15 +20,36 @@ COMMANDS = {
     "relearn": ("service.relearn_command", "make another model of a model's log"),
     "key": ("service.key_command", "make an API key"),
 }
+#: What a shell says of a process that Ctrl-C ended.
+INTERRUPTED = 130
+#: As rich ends a command whose table nobody reads to its end.
+UNREAD = 1
+UNWRITTEN = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return the exit status."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    try:
+        try:
+            return _run(given)
+        finally:
+            _write_out()
+    except BrokenPipeError:
+        # Whoever read has read enough, as `head` does: that is no news.
+        _drop_output()
+        return UNREAD
+    except KeyboardInterrupt:
+        # The command itself was still being loaded.
+        print("misclick: stopped", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(given: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # An output that knows no ± must not end a command.
             stream.reconfigure(errors="replace")
-    given = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         prog="misclick",
         description="Online learning that survives misclicks.",
@@ -47,6 +69,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         commands.choices[args.command].error(f"unrecognized arguments: {' '.join(unknown)}")
     status: int = args.run(args)
     return status
+
+
+def _write_out() -> None:
+    """Write what is buffered: Python itself, at its end, could only say that it failed."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _drop_output()
+        print(f"misclick: standard output: {error.strerror}", file=sys.stderr)
+        raise SystemExit(UNWRITTEN) from None
+
+
+def _drop_output() -> None:
+    """Let Python write what is left to nowhere when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,14 @@ def ended(command: str, error: BaseException, *, stopped: str = "stopped") -> in
         What ended it.
     stopped
         What is said of Ctrl-C.
+
+    Raises
+    ------
+    BrokenPipeError
+        If that ended it: nobody reads any more, and `misclick` ends as others do then.
     """
+    if isinstance(error, BrokenPipeError):
+        raise error
     interrupted = isinstance(error, KeyboardInterrupt)
     said = stopped if interrupted else str(error)
     if isinstance(error, UnauthorizedError):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
+import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from clients import Client
 from service.cli import main
-from service.commands import ending_in_order
+from service.commands import ended, ending_in_order
 
 URL = ["--url", "http://a"]
 
@@ -72,3 +75,52 @@ def test_an_output_that_knows_no_plus_minus_ends_nothing(monkeypatch: pytest.Mon
         main(["--version"])
     print("15.0 ± 0.4", flush=True)
     assert written.getvalue().endswith(b"15.0 ? 0.4\n")
+
+
+def _run_into(output: int, unbuffered: str) -> tuple[int, str]:
+    """Make a key, standard output being this; return the exit status, and what is said of it."""
+    command = [sys.executable, "-m", "service.cli", "key", "ops"]
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(
+        command, stdout=output, stderr=subprocess.PIPE, text=True, env=environment, check=False
+    )
+    _, _, said = done.stderr.partition("\n")
+    return done.returncode, said
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_pipe_that_nobody_reads_ends_a_command_quietly(unbuffered: str) -> None:
+    """`misclick ... | head` ended in a traceback."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        assert _run_into(writing, unbuffered) == (1, "")
+    finally:
+        os.close(writing)
+
+
+def test_whoever_tells_why_a_command_ends_keeps_quiet_about_pipes() -> None:
+    """Some commands catch what a file may raise, and took a closed pipe for that."""
+    with pytest.raises(BrokenPipeError):
+        ended("noise", BrokenPipeError())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_an_output_that_takes_nothing_is_told() -> None:
+    """`misclick key >> keys.json` on a full disk ended with 120, and in words of Python's."""
+    with Path("/dev/full").open("wb") as full:
+        said = "misclick: standard output: No space left on device\n"
+        assert _run_into(full.fileno(), "") == (2, said)
+
+
+def test_ctrl_c_while_a_command_is_loaded_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first third of a second of a command ended in a traceback."""
+
+    def load(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("service.cli.import_module", load)
+    assert main(["key", "ops"]) == 130
+    assert capsys.readouterr().err == "misclick: stopped\n"
