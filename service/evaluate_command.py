@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-import msgspec
 from rich.console import Console
 
 from clients import MisclickError
 from clients.evaluation_report import doubts, slice_summary, values_table
 from service.commands import API_KEY_VARIABLE, client_of, ended
+from service.outputs import print_json
 
 if TYPE_CHECKING:
     from service.commands import Subparsers
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     except (MisclickError, KeyboardInterrupt) as error:
         return ended("evaluate", error)
     if args.json:
-        print(msgspec.json.encode(found).decode())
+        print_json(found)
         return 0
     if found.policies:
         # A narrower terminal breaks the lines; a number that is cut off would be another one.

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -24,7 +23,7 @@ from clients.noise_report import (
 )
 from clients.window_noise_report import window_summary, window_tables
 from service.commands import API_KEY_VARIABLE, client_of, ended
-from service.outputs import check_outputs
+from service.outputs import check_outputs, print_json
 
 if TYPE_CHECKING:
     from service.commands import Subparsers
@@ -98,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
                     client.cancel_estimate(args.model)
                 noise = known(client, args.model)
         if args.json:
-            print(msgspec.json.encode(noise).decode())
+            print_json(noise)
         else:
             _show(noise, Console(highlight=False))
         if args.png:

@@ -1,17 +1,32 @@
-"""Files that a command writes in the end: what would refuse them is said before the work."""
+"""What a command writes in the end: JSON, and files; what would refuse these is said before."""
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
+
+import msgspec
 
 from clients import InputError
 
 
+def print_json(value: msgspec.Struct) -> None:
+    """Print a value as JSON, which is UTF-8 whatever the terminal takes."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    print(msgspec.json.encode(value).decode())
+
+
 def check_outputs(**files: Path | None) -> None:
     """Raise InputError, by the name of its option, for a file that could not be written."""
+    seen: dict[Path, str] = {}
     for option, path in files.items():
         if path is None:
             continue
+        other = seen.setdefault(path.resolve(), option)
+        if other != option:
+            raise InputError(f"--{option}: expected another file than --{other}, got '{path}'")
         if path.is_dir():
             raise InputError(f"--{option}: expected a file, got the folder '{path}'")
         if not path.parent.is_dir():

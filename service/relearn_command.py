@@ -6,10 +6,9 @@ import argparse
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from clients import InputError, MisclickError, Relearned, Times
 from service.commands import API_KEY_VARIABLE, client_of, ended
+from service.outputs import print_json
 from service.replay_command import parse_learner
 
 if TYPE_CHECKING:
@@ -61,7 +60,10 @@ def run(args: argparse.Namespace) -> int:
             found = client.relearn(args.model, args.name, without=without, learner=learner)
     except (MisclickError, KeyboardInterrupt) as error:
         return ended("relearn", error, stopped=f"stopped; {args.name} may be made all the same")
-    print(msgspec.json.encode(found).decode() if args.json else "\n".join(said_of(found)))
+    if args.json:
+        print_json(found)
+    else:
+        print("\n".join(said_of(found)))
     return 0
 
 

@@ -1,14 +1,16 @@
-"""Files that commands write in the end."""
+"""What commands write in the end."""
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from clients import InputError
-from service.outputs import check_outputs
+from clients import InputError, Relearned
+from service.outputs import check_outputs, print_json
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder that refuses even root")
@@ -26,3 +28,30 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
     check_outputs(json=old, png=new, log=pipe)
     assert old.read_text() == "as it was"
     assert not new.exists()
+
+
+def test_one_file_does_not_take_two_results(tmp_path: Path) -> None:
+    """The picture took the place of the JSON, and nobody was told."""
+    with pytest.raises(InputError, match=r"--png: expected another file than --json, got "):
+        check_outputs(json=tmp_path / "a", png=tmp_path / "." / "a")
+
+
+def test_json_is_utf_8_whatever_the_terminal_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A label that ASCII does not know became question marks: another label."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii", errors="replace"))
+    print_json(
+        Relearned(
+            name="é",
+            seq=0,
+            first_ms=None,
+            last_ms=None,
+            learned=0,
+            clicks=0,
+            left_out=0,
+            left_out_clicks=0,
+            refused=0,
+        )
+    )
+    sys.stdout.flush()
+    assert written.getvalue().startswith('{"name":"é",'.encode())
