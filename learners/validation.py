@@ -67,8 +67,41 @@ def _check_values(values: FloatArray) -> None:
 
 
 def _array_complaint(name: str, shape: str, got: object) -> str:
-    seen = f"{got.dtype} {got.shape}" if isinstance(got, np.ndarray) else type(got).__name__
-    return f"{name}: expected a float64 array of {shape}, got {seen}"
+    return f"{name}: expected a float64 array of {shape}, got {described(got)}"
+
+
+def described(value: object) -> str:
+    """Say what a value is that should have been a numpy array, without its numbers.
+
+    Examples
+    --------
+    >>> described(np.zeros(3)), described(np.ma.zeros(3)), described([0.0])
+    ('float64 (3,)', 'MaskedArray of float64 (3,)', 'list')
+    """
+    if not isinstance(value, np.ndarray):
+        return type(value).__name__
+    # Of a subclass dtype and shape may be just what was expected.
+    kind = "" if type(value) is np.ndarray else f"{type(value).__name__} of "
+    return f"{kind}{value.dtype} {value.shape}"
+
+
+def check_numbers(name: str, values: object, n_axes: int) -> None:
+    """Raise InputError unless `values` is a numpy array of real numbers with so many axes.
+
+    Examples
+    --------
+    >>> check_numbers("weights", [1.0, 2.0], 1)
+    Traceback (most recent call last):
+        ...
+    learners.errors.InputError: weights: expected an array of numbers with 1 axis, got list
+    """
+    if not (
+        isinstance(values, np.ndarray) and values.ndim == n_axes and values.dtype.kind in "iuf"
+    ):
+        axes = "1 axis" if n_axes == 1 else f"{n_axes} axes"
+        raise InputError(
+            f"{name}: expected an array of numbers with {axes}, got {described(values)}"
+        )
 
 
 def is_integer(value: object) -> TypeGuard[int | np.integer]:

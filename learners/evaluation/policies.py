@@ -7,7 +7,7 @@ import numpy as np
 from learners.base import BoolArray, Learner, Outcome
 from learners.errors import InputError, expected
 from learners.evaluation.rounds import IntArray, Rounds, check_codes, check_rounds
-from learners.validation import FloatArray
+from learners.validation import FloatArray, is_integer
 
 
 def uniform(n_rounds: int, active: BoolArray) -> FloatArray:
@@ -23,14 +23,17 @@ def uniform(n_rounds: int, active: BoolArray) -> FloatArray:
     Raises
     ------
     InputError
-        If `active` is not as said.
+        If an argument is not as said.
 
     Examples
     --------
     >>> uniform(1, np.array([True, False, True])).tolist()
     [[0.5, 0.0, 0.5]]
     """
-    if active.dtype != np.bool_ or active.ndim != 1 or not active.any():
+    if not is_integer(n_rounds) or n_rounds < 0:
+        raise InputError(expected("n_rounds", "an integer of at least 0", n_rounds))
+    shaped = isinstance(active, np.ndarray) and active.dtype == np.bool_ and active.ndim == 1
+    if not shaped or not active.any():
         raise InputError(expected("active", "a bool array (K,) with a label to show", active))
     return np.tile(active / active.sum(), (n_rounds, 1))
 
@@ -67,7 +70,9 @@ def fixed(learner: Learner, xs: FloatArray) -> FloatArray:
     >>> fixed(create("banditron", 1, 2, gamma=0.5), np.ones((1, 1))).tolist()
     [[0.75, 0.25]]
     """
-    return np.array([each.probabilities for each in learner.distributions(xs)])
+    probabilities = [each.probabilities for each in learner.distributions(xs)]
+    # Of no instances there is nothing that would say how many labels there are.
+    return np.array(probabilities).reshape(len(xs), learner.n_labels)
 
 
 def progressive(learner: Learner, rounds: Rounds) -> FloatArray:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from learners.errors import InputError, expected
 from learners.noise.rates import MIN_BETA, NoiseRates
-from learners.validation import FloatArray, is_number
+from learners.validation import FloatArray, check_numbers, is_integer, is_number
 
 IntArray: TypeAlias = NDArray[np.int64]
 
@@ -65,6 +65,7 @@ class AssumedRates:
     def __post_init__(self) -> None:
         for name in ("rho_0", "rho_1", "rho_0_error", "rho_1_error"):
             values = getattr(self, name)
+            check_numbers(name, values, 1)
             if values.shape != (self.n_labels,) or not np.isfinite(values).all():
                 raise InputError(expected(name, f"{self.n_labels} finite numbers", values))
             if (values < 0).any():
@@ -93,6 +94,8 @@ class AssumedRates:
         >>> AssumedRates.same(NoiseRates(0.2, 0.4), 2).beta.round(12).tolist()
         [0.4, 0.4]
         """
+        if not is_integer(n_labels) or n_labels < 1:
+            raise InputError(expected("n_labels", "an integer of at least 1", n_labels))
         for error in errors:
             if not is_number(error) or not error >= 0:
                 raise InputError(expected("errors", "numbers of at least 0", errors))
@@ -109,12 +112,15 @@ class AssumedRates:
 def check_rounds(rounds: Rounds, n_labels: int) -> None:
     """Raise InputError unless `rounds` is what `Rounds` says, with at least two of them."""
     xs, labels, propensities, feedback = rounds
+    check_numbers("labels", labels, 1)
     n_rounds = len(labels)
     if n_rounds < 2:
         raise InputError(expected("rounds", "at least 2", n_rounds))
-    if xs.ndim != 2 or len(xs) != n_rounds or not np.isfinite(xs).all():
+    check_numbers("xs", xs, 2)
+    if len(xs) != n_rounds or not np.isfinite(xs).all():
         raise InputError(expected("xs", f"finite numbers ({n_rounds}, d)", xs.shape))
     for name, values in (("propensities", propensities), ("feedback", feedback)):
+        check_numbers(name, values, 1)
         if values.shape != (n_rounds,):
             raise InputError(expected(name, f"shape ({n_rounds},)", values.shape))
     check_codes(labels, n_labels)
@@ -126,6 +132,7 @@ def check_rounds(rounds: Rounds, n_labels: int) -> None:
 
 def check_codes(labels: IntArray, n_labels: int) -> None:
     """Raise InputError unless these are integers in [0, n_labels), shape (n,)."""
-    whole = labels.ndim == 1 and np.issubdtype(labels.dtype, np.integer)
+    check_numbers("labels", labels, 1)
+    whole = np.issubdtype(labels.dtype, np.integer)
     if not whole or not ((labels >= 0) & (labels < n_labels)).all():
         raise InputError(expected("labels", f"integer codes in [0, {n_labels})", labels))

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from learners.errors import InputError, expected
 from learners.evaluation.prediction import predict_rewards
 from learners.evaluation.rounds import AssumedRates, Rounds, check_codes, check_rounds
-from learners.validation import FloatArray
+from learners.validation import FloatArray, check_numbers
 
 #: Two-sided 95 % of a normal distribution, in standard errors.
 Z_95 = 1.959964
@@ -248,10 +248,13 @@ class Evaluation:
     def _check(self, **each: FloatArray) -> None:
         n_rounds = len(self._rewards)
         for name, values in each.items():
-            if values.shape != (n_rounds,) or not np.isfinite(values).all():
-                raise InputError(expected(name, f"{n_rounds} finite numbers", values.shape))
-            if (values < 0).any():
-                raise InputError(expected(name, "numbers of at least 0", float(values.min())))
+            check_numbers(name, values, 1)
+            if len(values) != n_rounds:
+                raise InputError(expected(name, f"{n_rounds} numbers", len(values)))
+            # Written so that NaN, which compares as false, is among the bad.
+            bad = values[~((values >= 0) & (values < np.inf))]
+            if len(bad):
+                raise InputError(expected(name, "finite numbers of at least 0", float(bad[0])))
 
 
 def weights_of(rounds: Rounds, probabilities: FloatArray) -> FloatArray:
@@ -269,7 +272,8 @@ def weights_of(rounds: Rounds, probabilities: FloatArray) -> FloatArray:
     [2.0, 0.5]
     """
     labels = rounds.labels
-    if probabilities.ndim != 2 or len(probabilities) != len(labels):
+    check_numbers("probabilities", probabilities, 2)
+    if len(probabilities) != len(labels):
         raise InputError(expected("probabilities", f"({len(labels)}, K)", probabilities.shape))
     check_codes(labels, probabilities.shape[1])
     shown: FloatArray = probabilities[np.arange(len(labels)), labels]

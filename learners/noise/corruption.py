@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from learners.errors import InputError, expected
 from learners.noise.rates import NoiseRates
-from learners.validation import FloatArray, is_number
+from learners.validation import FloatArray, check_numbers, described, is_integer, is_number
 
 IntArray: TypeAlias = NDArray[np.int64]
 
@@ -99,6 +99,8 @@ def flip_bits_by_label(
         If an array is not as said, or they differ in length.
     """
     _check_codes("bits", bits, 2)
+    if not len(rates):
+        raise InputError(expected("rates", "those of at least one label", rates))
     _check_codes("labels", labels, len(rates))
     if len(bits) != len(labels):
         raise InputError(expected("labels", f"as many as bits, {len(bits)}", len(labels)))
@@ -162,7 +164,8 @@ def flip_by_matrix(labels: IntArray, matrix: FloatArray, rng: np.random.Generato
         If `matrix` is not square with rows of probabilities that sum to 1, or `labels` not as
         said.
     """
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+    check_numbers("matrix", matrix, 2)
+    if matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise InputError(expected("matrix", "shape (C, C)", matrix.shape))
     sums = np.add.reduce(matrix, 1)
     if not ((matrix >= 0).all() and (np.abs(sums - 1) <= _ROW_SUM_TOLERANCE).all()):
@@ -215,8 +218,7 @@ def flip_by_hubness(
        presence of label noise*, 2015.
     """
     _check_flip(labels, n_labels, rate)
-    if k_occurrences.shape != labels.shape or (k_occurrences < 0).any():
-        raise InputError(expected("k_occurrences", f"{len(labels)} counts", k_occurrences))
+    _check_counts("k_occurrences", k_occurrences, len(labels))
     weights = k_occurrences.astype(np.float64)
     if smoothed or np.count_nonzero(weights) < round(rate * len(labels)):
         weights += 1.0
@@ -241,7 +243,8 @@ def tfidf_weights(counts: FloatArray) -> FloatArray:
     >>> tfidf_weights(np.array([[2.0, 0.0], [1.0, 1.0]])).round(3).tolist()
     [0.0, 0.693]
     """
-    if counts.ndim != 2 or not ((counts >= 0) & (counts < np.inf)).all():
+    check_numbers("counts", counts, 2)
+    if not ((counts >= 0) & (counts < np.inf)).all():
         raise InputError(expected("counts", "finite counts of shape (n, terms)", counts))
     frequencies = np.count_nonzero(counts, axis=0)
     rarity = np.log(len(counts) / np.maximum(frequencies, 1))
@@ -286,8 +289,7 @@ def flip_by_tfidf(
     .. [1] Tomasev and Buza, 2015, section 5.2.
     """
     _check_flip(labels, n_labels, rate)
-    if weights.shape != labels.shape or not ((weights >= 0) & (weights < np.inf)).all():
-        raise InputError(expected("weights", f"{len(labels)} finite weights", weights))
+    _check_counts("weights", weights, len(labels))
     if deterministic:
         chosen = np.argsort(weights, kind="stable")[: round(rate * len(labels))]
     else:
@@ -319,18 +321,24 @@ def _replace(
 
 
 def _check_flip(labels: IntArray, n_labels: int, rate: float) -> None:
-    if n_labels < 2:
+    if not is_integer(n_labels) or n_labels < 2:
         raise InputError(expected("n_labels", "an integer of at least 2", n_labels))
     if not is_number(rate) or not 0 <= rate <= 1:
         raise InputError(expected("rate", "a number in [0, 1]", rate))
     _check_codes("labels", labels, n_labels)
 
 
+def _check_counts(name: str, values: FloatArray | IntArray, size: int) -> None:
+    """Raise InputError unless these are so many finite numbers of at least 0."""
+    check_numbers(name, values, 1)
+    # Written so that NaN, which compares as false, is among the bad.
+    if len(values) != size or not ((values >= 0) & (values < np.inf)).all():
+        raise InputError(expected(name, f"{size} finite numbers of at least 0", values))
+
+
 def _check_codes(name: str, codes: IntArray, n_codes: int) -> None:
-    if codes.dtype != np.int64 or codes.ndim != 1:
-        raise InputError(
-            expected(name, "an int64 array of shape (n,)", f"{codes.dtype} {codes.shape}")
-        )
+    if not isinstance(codes, np.ndarray) or codes.dtype != np.int64 or codes.ndim != 1:
+        raise InputError(expected(name, "an int64 array of shape (n,)", described(codes)))
     if len(codes) and (codes.min() < 0 or codes.max() >= n_codes):
         bad = codes[(codes < 0) | (codes >= n_codes)][0]
         raise InputError(expected(name, f"codes in [0, {n_codes})", int(bad)))

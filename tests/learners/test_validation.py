@@ -45,6 +45,7 @@ def test_strided_instances_pass() -> None:
         (np.ones(2, dtype=">f8"), ">f8"),
         ([1.0, 1.0], "list"),
         (None, "NoneType"),
+        (np.ma.ones(2), r"MaskedArray of float64 \(2,\)"),
     ],
 )
 def test_wrong_arrays_are_named(x: object, got: str) -> None:

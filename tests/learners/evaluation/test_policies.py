@@ -19,6 +19,8 @@ def test_uniform_leaves_out_retired_labels() -> None:
 @pytest.mark.parametrize("active", [np.zeros(3, np.bool_), np.array([2, 1]), np.ones((1, 2)) > 0])
 def test_uniform_refuses_what_leaves_no_policy(active: np.ndarray) -> None:
     """No label to show is no policy of NaN, and counts are no flags."""
+    with pytest.raises(InputError, match="n_rounds: expected an integer of at least 0, got -1"):
+        uniform(-1, np.array([True]))
     with pytest.raises(InputError, match="active"):
         uniform(2, active)
 
@@ -51,6 +53,11 @@ def test_progressive_decides_before_it_learns(kind: str) -> None:
         label, propensity, feedback = (part[t].item() for part in rounds[1:])
         greedy = distribution.greedy
         twin.update(Outcome(x, label, greedy, propensity, feedback, elsewhere=True))
+
+
+def test_fixed_of_no_instances() -> None:
+    """A policy has a column for each label, also where it has no row."""
+    assert fixed(create("banditron", 2, 3), np.ones((0, 2))).shape == (0, 3)
 
 
 def test_progressive_refuses_another_number_of_labels() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -260,18 +261,31 @@ def test_effective_size_is_the_rounds_that_count() -> None:
         ({"feedback": np.array([0, 1])}, "feedback"),
         ({"xs": np.full((3, 1), np.inf)}, "xs"),
         ({"labels": np.array([0])}, "rounds"),
+        # A list is no array, as what takes arrays says like any other mistake.
+        ({"xs": [[0.0]] * 3}, "xs"),
+        ({"labels": [0, 1, 1]}, "labels"),
+        ({"propensities": [0.5, 0.5, 1.0]}, "propensities"),
+        ({"feedback": [0, 1, 1]}, "feedback"),
     ],
 )
-def test_refuses_bad_rounds(change: dict[str, np.ndarray], name: str) -> None:
+def test_refuses_bad_rounds(change: dict[str, Any], name: str) -> None:
     """What cannot come out of a log is named."""
     with pytest.raises(InputError, match=name):
         Evaluation(ROUNDS._replace(**change), RATES)
 
 
-@pytest.mark.parametrize("weights", [np.ones(2), np.array([1.0, -1.0, 1.0]), np.full(3, np.nan)])
-def test_refuses_bad_weights(weights: np.ndarray) -> None:
+@pytest.mark.parametrize(
+    ("weights", "got"),
+    [
+        (np.ones(2), "2"),
+        (np.array([1.0, -1.0, 1.0]), "-1.0"),
+        (np.array([1.0, np.nan, 1.0]), "nan"),
+        ([1.0, 1.0, 1.0], "list"),
+    ],
+)
+def test_refuses_bad_weights(weights: Any, got: str) -> None:
     """Weights are finite, at least 0, and one a round."""
-    with pytest.raises(InputError, match="weights"):
+    with pytest.raises(InputError, match=f"weights: expected .* got {got}$"):
         Evaluation(ROUNDS, RATES).snips(weights)
 
 
@@ -280,10 +294,11 @@ def test_refuses_bad_weights(weights: np.ndarray) -> None:
     [
         (np.ones((4, 2)), "probabilities"),
         (np.ones(3), "probabilities"),
+        ([[1.0, 0.0]] * 3, "probabilities"),
         (np.ones((3, 1)), "labels"),
     ],
 )
-def test_refuses_the_policy_of_another_log(probabilities: np.ndarray, name: str) -> None:
+def test_refuses_the_policy_of_another_log(probabilities: Any, name: str) -> None:
     """One line a round, one column a label: nothing is cut to fit."""
     with pytest.raises(InputError, match=name):
         weights_of(ROUNDS, probabilities)
@@ -296,6 +311,11 @@ def test_refuses_bad_rates(rho_1: float) -> None:
         AssumedRates(np.array([0.2]), np.array([rho_1]), np.zeros(1), np.zeros(1))
     with pytest.raises(InputError, match="errors"):
         AssumedRates.same(NoiseRates(), 2, (-0.1, 0.0))
+    with pytest.raises(InputError, match="n_labels"):
+        AssumedRates.same(NoiseRates(), 0)
+    wrong: Any = [0.2]
+    with pytest.raises(InputError, match="rho_0: expected an array"):
+        AssumedRates(wrong, np.zeros(1), np.zeros(1), np.zeros(1))
 
 
 def test_refuses_a_direct_estimate_of_another_shape() -> None:
