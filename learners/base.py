@@ -12,7 +12,7 @@ the same log would hold different weights.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from inspect import Parameter, signature
 from typing import ClassVar, NamedTuple, Self, TypeAlias, TypeVar
@@ -317,13 +317,16 @@ class Learner(ABC):
         """Return the codes that may be chosen, ascending, or None where all may."""
         if allowed is None:
             return self._active_codes
-        for label in allowed:
+        if not isinstance(allowed, Iterable):
+            raise InputError(expected("allowed", "codes of labels, or None", allowed))
+        codes = list(allowed)  # once: of an iterator nothing would be left
+        for label in codes:
             self._check_label(label, "allowed")
         mask = np.zeros(self.n_labels, dtype=np.bool_)
-        mask[list(allowed)] = True
+        mask[codes] = True
         mask &= self._active
         if not mask.any():
-            raise InputError(expected("allowed", "at least one active label", list(allowed)))
+            raise InputError(expected("allowed", "at least one active label", codes))
         return np.flatnonzero(mask)
 
 

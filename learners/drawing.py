@@ -75,7 +75,7 @@ def draw_each(distributions: Sequence[Distribution], uniforms: Sequence[float]) 
     Raises
     ------
     InputError
-        If a number is outside [0, 1).
+        If a number is outside [0, 1), or there are not as many as distributions.
 
     Examples
     --------
@@ -83,6 +83,9 @@ def draw_each(distributions: Sequence[Distribution], uniforms: Sequence[float]) 
     >>> draw_each(some, [0.1, 0.25])
     [0, 2]
     """
+    if len(uniforms) != len(distributions):
+        what = f"as many as distributions, {len(distributions)}"
+        raise InputError(expected("uniforms", what, len(uniforms)))
     if not distributions or len(distributions) * len(distributions[0][0]) <= _FEW_PROBABILITIES:
         return [draw(each, uniform) for each, uniform in zip(distributions, uniforms, strict=True)]
     numbers = np.array(uniforms)

@@ -36,6 +36,17 @@ def test_bad_codes_refused(label: int) -> None:
             call(label)
 
 
+def test_allowed_may_be_any_iterable_of_codes() -> None:
+    """An iterator is not used up by the check; what is none at all is named."""
+    learner = Banditron(1, 3, gamma=0.3)
+    allowed: Any
+    for allowed in ((1, 2), {1, 2}, np.array([1, 2]), (code for code in (1, 2))):
+        assert learner.distribution(np.ones(1), allowed).greedy == 1
+    allowed = 1
+    with pytest.raises(InputError, match="allowed: expected codes of labels, or None, got 1"):
+        learner.distribution(np.ones(1), allowed)
+
+
 def test_options_are_the_plain_keyword_arguments() -> None:
     """What `create` accepts is read off the constructor, not kept twice."""
     assert Banditron.option_names() == ("gamma",)

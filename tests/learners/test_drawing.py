@@ -81,3 +81,11 @@ def test_draw_refuses_what_is_no_uniform(uniform: float) -> None:
     for times in (1, 100):
         with pytest.raises(InputError, match=r"uniforms?: expected (a number|numbers) in \[0, 1\)"):
             draw_each([Distribution(np.array([0.5, 0.5]), 0)] * 2 * times, [0.5, uniform] * times)
+
+
+@pytest.mark.parametrize("n_distributions", [0, 2, 200])
+def test_draws_need_a_number_each(n_distributions: int) -> None:
+    """One number for all of them would draw alike."""
+    each = [Distribution(np.array([0.5, 0.5]), 0)] * n_distributions
+    with pytest.raises(InputError, match=f"uniforms: expected as many .*{n_distributions}, got 1"):
+        draw_each(each, [0.5])
