@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 from pydantic import ValidationError
 from rich.console import Console
 
@@ -34,6 +36,7 @@ from learners import LEARNERS, LearnersError
 from service.commands import API_KEY_VARIABLE, client_of, ended, ending_in_order
 from service.complaints import of_pydantic
 from service.errors import ServiceError
+from service.features import A_NUMBER, MAX_VALUE
 from service.inprocess import InProcessPlayer
 from service.outputs import check_outputs
 from service.spec import ESTIMATE_AFTER
@@ -221,6 +224,7 @@ def _panel_title(args: argparse.Namespace) -> str:
 def stream_of(args: argparse.Namespace) -> ClickStream:
     """Return the click stream that the options describe."""
     dataset = load(args.data, label_column=args.label_column)
+    _check_size(dataset)
     n_labels = len(dataset.labels)
     first, last = _range("delay", args.delay)
     noise = Noise(
@@ -260,6 +264,16 @@ def parse_rates(name: str, text: str, *, n_labels: int, seed: int, which: int) -
             raise
         raise InputError(f"--{name}: expected .1, or .1,.2,..., or .1:.3, got {text!r}") from None
     return rates[0] if len(rates) == 1 else rates
+
+
+def _check_size(dataset: Dataset) -> None:
+    """Refuse what a model would refuse, in the round in which it comes."""
+    x = dataset.x
+    for at in (x.argmin(), x.argmax()):
+        row, column = np.unravel_index(at, x.shape)
+        if abs(x[row, column]) > MAX_VALUE:
+            got = f"{x[row, column]:g}"
+            raise InputError(f"X[{row}, {column}]: expected {A_NUMBER}, got {got}")
 
 
 def _range(name: str, text: str) -> tuple[int, int]:
@@ -303,9 +317,11 @@ def _value(text: str) -> bool | int | float | str:
         return text == "true"
     for number in (int, float):
         try:
-            return number(text)
+            value = number(text)
         except ValueError:
             continue
+        # JSON has no others; as a word it is refused by its name.
+        return value if math.isfinite(value) else text
     return text
 
 

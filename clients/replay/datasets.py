@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,6 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clients.errors import InputError
+
+#: Beyond it a feature would be infinite: they are kept as float32.
+MOST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,22 +97,22 @@ def load(source: str, *, label_column: str | None = None) -> Dataset:
     InputError
         There is no such data set, or something in it is not what was expected.
     """
+    path = Path(source)
+    if label_column is not None and (source in BUNDLED or path.suffix.lower() == ".npz"):
+        raise InputError(f"label_column: expected none for {source!r}, got {label_column!r}")
     if source in BUNDLED:
         return BUNDLED[source]()
-    path = Path(source)
     if not path.is_file():
         bundled = ", ".join(BUNDLED)
         raise InputError(f"data: expected one of {bundled}, or a file, got {source!r}")
     kind = path.suffix.lower()
     if kind == ".npz":
-        if label_column is not None:
-            raise InputError(f"label_column: expected none for an .npz file, got {label_column!r}")
         return _npz(path)
     if kind == ".csv":
         try:
             # What Excel calls UTF-8 begins with a mark, which is no part of a column's name.
             with path.open(encoding="utf-8-sig", newline="") as file:
-                return _csv(path.stem, file, label_column)
+                return _csv(_name(path), file, label_column)
         except (UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"{path.name}: expected a CSV file in UTF-8: {error}") from error
     raise InputError(f"data: expected a .npz or .csv file, got {source!r}")
@@ -138,9 +143,15 @@ def _digits() -> Dataset:
 BUNDLED: dict[str, Callable[[], Dataset]] = {"segments": _segments, "digits": _digits}
 
 
+def _name(path: Path) -> str:
+    """Return what a file is called, as text that can be written, whatever the locale made of it."""
+    return os.fsencode(path.stem).decode("utf-8", "replace")
+
+
 def _npz(path: Path) -> Dataset:
+    wanted = f"{path.name}: expected an archive that numpy.savez wrote"
     if not zipfile.is_zipfile(path):
-        raise InputError(f"{path.name}: expected an archive that numpy.savez wrote")
+        raise InputError(wanted)
     try:
         with np.load(path, allow_pickle=False) as arrays:
             missing = {"X", "y"} - set(arrays.files)
@@ -148,16 +159,21 @@ def _npz(path: Path) -> Dataset:
                 raise InputError(f"{path.name}: expected arrays X and y, got {arrays.files}")
             names = arrays["label_names"] if "label_names" in arrays.files else None
             x, y = arrays["X"], arrays["y"]
-    except (ValueError, zipfile.BadZipFile) as error:
+            # What is no array in an archive comes as bytes.
+            if not all(isinstance(each, np.ndarray | None) for each in (x, y, names)):
+                raise InputError(f"{wanted}, got other files in it")
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, InputError):
             raise
         what = "arrays of numbers, or of text in y, and none of objects"
         raise InputError(f"{path.name}: expected {what}: {error}") from error
     if names is None:
-        return _named(path.stem, x, y)
+        return _named(_name(path), x, y)
+    if names.ndim != 1:
+        raise InputError(f"label_names: expected one name a code, got shape {names.shape}")
     if y.dtype.kind not in "iu":
         raise InputError(f"y: expected codes into label_names, got {y.dtype}")
-    return Dataset(path.stem, _float32(x), y.astype(np.intp), _names(names))
+    return Dataset(_name(path), _float32(x), y.astype(np.intp), _names(names))
 
 
 def _csv(name: str, lines: Iterable[str], label_column: str | None) -> Dataset:
@@ -173,9 +189,9 @@ def _csv(name: str, lines: Iterable[str], label_column: str | None) -> Dataset:
             f"{name}: expected a name for each column, got none for {header.index('') + 1}"
         )
     column = header[-1] if label_column is None else label_column
-    if column not in header:
-        raise InputError(f"{name}: expected a column {column!r}, got {header}")
-    at = header.index(column)
+    if header.count(column) != 1 and label_column is not None:
+        raise InputError(f"{name}: expected one column {column!r}, got {header}")
+    at = len(header) - 1 if label_column is None else header.index(column)
     # As arrays, they take a quarter of what lists take.
     x: list[NDArray[np.float64]] = []
     y: list[str] = []
@@ -189,6 +205,8 @@ def _csv(name: str, lines: Iterable[str], label_column: str | None) -> Dataset:
             raise InputError(f"line {number}, {column}: expected a label, got nothing")
         y.append(row[at])
         x.append(np.array(_numbers(number, header, row, at)))
+    if not y:
+        raise InputError(f"{name}: expected rows below the header, got none")
     if all(map(_is_number, header[:at] + header[at + 1 :])) and (_is_number(column) or column in y):
         raise InputError(f"{name}: expected a header with the columns' names, got {header}")
     return _named(name, np.array(x), np.array(y))
@@ -199,10 +217,13 @@ def _numbers(line: int, header: Sequence[str], row: Sequence[str], skip: int) ->
     for column, (name, text) in enumerate(zip(header, row, strict=True)):
         if column == skip:
             continue
-        try:
-            values.append(float(text))
-        except ValueError:
-            raise InputError(f"line {line}, {name}: expected a number, got {text!r}") from None
+        if not _is_number(text):
+            raise InputError(f"line {line}, {name}: expected a number, got {text!r}")
+        value = float(text)
+        if not -MOST <= value <= MOST:
+            what = "a finite number of single precision"
+            raise InputError(f"line {line}, {name}: expected {what}, got {text!r}")
+        values.append(value)
     return values
 
 
@@ -211,7 +232,8 @@ def _is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return True
+    # Python takes 12_34 for 1234, nobody else does.
+    return "_" not in text
 
 
 def _named(name: str, x: NDArray[Any], y: NDArray[Any]) -> Dataset:

@@ -200,6 +200,7 @@ def test_learners_can_be_written_in_two_ways() -> None:
         (["segments", "--learner", "bpa", "--horizon", "0"], "horizon"),
         (["segments", "--learner", "bpa", "--batch", "0"], "batch"),
         (["segments", "--learner", "bpa", "--seed", "-1"], "seed"),
+        (["segments", "--learner", "bpa:gamma=nan"], "learner.gamma: expected a number in"),
         (["segments", "--learner", '{"gamma": 1}'], "learner.kind: expected a value, got nothing"),
         (["segments", "--learner", '{"kind": 5}'], "learner.kind: expected a string, got 5"),
         (
@@ -210,6 +211,7 @@ def test_learners_can_be_written_in_two_ways() -> None:
         (["segments", "--learner", "perceptron"], "learns from clicks"),
         (["segments", "--learner", "bpa", "--window", "0"], "--window: expected at least 1"),
         (["segments", "--learner", "bpa", "--keep"], "--keep: expected with --url"),
+        (["segments", "--learner", "bpa", "--label-column", "x"], "label_column: expected none"),
         (["segments", "--learner", "bpa", "--png", "/no/x.png"], "--png: expected a file in a"),
         (["segments", "--learner", "bpa", "--json", "/"], "--json: expected a file, got the"),
     ],
@@ -223,6 +225,21 @@ def test_mistakes_are_told_in_one_line(
     assert told.startswith("misclick replay: ")
     assert complaint in told
     assert told.count("\n") == 1
+
+
+def test_a_feature_that_no_model_takes_is_told_before_the_first_round(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was told in the round in which it came, hours later, and not where it stands."""
+    path = tmp_path / "big.csv"
+    path.write_text("a,b,label\n" + "1,2,x\n3,4,y\n" * 500 + "5,-2e6,y\n")
+    command = ["--learner", "bpa", "--horizon", "5", "--no-replacement"]
+    assert main(["replay", str(path), *command]) == 2
+    told = capsys.readouterr()
+    assert told.err == (
+        "misclick replay: X[1000, 1]: expected a finite number within 1e+06 of 0, got -2e+06\n"
+    )
+    assert told.out == ""
 
 
 def test_an_unknown_option_is_told_with_those_of_the_command(

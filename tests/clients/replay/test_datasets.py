@@ -1,6 +1,10 @@
 """Data sets to replay."""
 
+import os
 import re
+import sys
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +60,11 @@ def test_csv_takes_the_last_column_or_the_named_one(tmp_path: Path) -> None:
     assert load(str(path), label_column="kind").x.tolist() == [[1.5, 3], [2, 4]]
     with pytest.raises(InputError, match=re.escape("line 2, kind: expected a number, got 'dog'")):
         load(str(path))
+    # The last column is the label, also where another one is called as it is.
+    path.write_text("label,age,label\n1,3,2\n2,4,1\n")
+    assert load(str(path)).x.tolist() == [[1, 3], [2, 4]]
+    with pytest.raises(InputError, match=r"table: expected one column 'label', got \['label'"):
+        load(str(path), label_column="label")
     # Numbers may be names of columns: pandas calls them so.
     path.write_text("0,1,label\n5,6,cat\n7,8,dog\n")
     assert load(str(path)).x.tolist() == [[5, 6], [7, 8]]
@@ -65,7 +74,7 @@ def test_csv_takes_the_last_column_or_the_named_one(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ("", "header"),
-        ("a,b\n", "rows"),
+        ("a,b\n", "bad: expected rows below the header, got none"),
         ("a;b\n1;x\n", "bad: expected columns with commas in between, got 'a;b'"),
         ("1,2\n3,4\n", r"bad: expected a header with the columns' names, got \['1', '2'\]"),
         ("1,cat\n3,dog\n2,cat\n", r"bad: expected a header .*, got \['1', 'cat'\]"),
@@ -74,8 +83,9 @@ def test_csv_takes_the_last_column_or_the_named_one(tmp_path: Path) -> None:
         ("a,b\n1,\udce9\n", r"bad\.csv: expected a CSV file in UTF-8"),
         ('a,b\n1,"' + "x" * 200_000 + '"\n', r"bad\.csv: expected a CSV file in UTF-8: field"),
         ("a,b\n1,x,2\n", "line 2: expected 2 fields, got 3"),
-        ("a,b\nnan,x\n", r"X\[0, 0\]: expected a finite number, got nan"),
-        ("a,b\n1e39,x\n", r"X\[0, 0\]: expected a finite number, got inf"),
+        ("a,b\n1,x\nnan,y\n", "line 3, a: expected a finite number .*, got 'nan'"),
+        ("a,b\n-1e39,x\n", "line 2, a: expected a finite number of single .*, got '-1e39'"),
+        ("a,b\n12_34,x\n", "line 2, a: expected a number, got '12_34'"),
     ],
 )
 def test_a_bad_csv_is_named(tmp_path: Path, text: str, complaint: str) -> None:
@@ -116,8 +126,41 @@ def test_labels_of_an_archive_are_text_or_numbers(tmp_path: Path) -> None:
     np.savez(path, X=np.array([["1"], ["2"]]), y=np.array([0, 1]))
     with pytest.raises(InputError, match="X: expected numbers, got <U1"):
         load(path)
-    with pytest.raises(InputError, match="label_column: expected none for an"):
-        load(path, label_column="y")
+    np.savez(path, X=np.eye(2), y=np.array([0, 0]), label_names=np.array("cat"))
+    with pytest.raises(InputError, match=r"label_names: expected one name a code, got shape \(\)"):
+        load(path)
+
+
+@pytest.mark.parametrize("source", ["segments", "nobodys.npz"])
+def test_only_a_table_has_a_label_column(source: str) -> None:
+    """A bundled data set took no notice of the option: its own column was played."""
+    with pytest.raises(InputError, match=f"label_column: expected none for '{source}', got 'y'"):
+        load(source, label_column="y")
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_broken_archive_is_named(tmp_path: Path, save: Callable[..., None]) -> None:
+    """Whatever is wrong with it: another zip file, or bytes that a copy has changed."""
+    path = tmp_path / "bad.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("X.npy", "y.npy"):
+            archive.writestr(name, "1,2,3")
+    with pytest.raises(InputError, match=r"bad\.npz: expected an archive that numpy\.savez wrote"):
+        load(str(path))
+    save(path, X=np.random.default_rng(0).normal(size=(3000, 4)), y=np.arange(3000) % 2)
+    packed = bytearray(path.read_bytes())
+    packed[300:2000:7] = bytes(243)
+    path.write_bytes(packed)
+    with pytest.raises(InputError, match=r"bad\.npz: expected arrays of numbers"):
+        load(str(path))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs names of files that are any bytes")
+def test_a_name_that_the_locale_cannot_read_is_text(tmp_path: Path) -> None:
+    """The picture of a replay could not be drawn, after its last round."""
+    name = os.fsdecode(b"caf\xe9.csv")
+    (tmp_path / name).write_text("a,b\n1,x\n")
+    assert load(str(tmp_path / name)).name == "caf\N{REPLACEMENT CHARACTER}"
 
 
 def test_a_missing_or_strange_file_is_named(tmp_path: Path) -> None:
