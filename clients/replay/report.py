@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Literal
 
 import numpy as np
@@ -24,10 +25,12 @@ ERROR_TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *(tenth / 10 for tenth in 
 #: Two hues that also colour-blind eyes tell apart come first; then further ones (Okabe-Ito).
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STYLES = ("-", "--", ":", "-.")
-#: Curves whose names find room between them; the names of more stand beside the panel, which takes
-#: so many inches.
+#: Curves whose names find room between them, where the axes are logarithmic and curves fall along
+#: one diagonal; other names stand beside the panel, which takes so many inches.
 MOST_INSIDE = 6
 BESIDE_INCHES = 3.4
+#: A title has room for so many characters a line, above the picture for each of its panels.
+TITLE_CHARS, PANEL_CHARS = 45, 60
 #: Top of an axis of errors: there is none above 1, and its line should be seen.
 HIGHEST = 1.03
 
@@ -169,16 +172,27 @@ def plot(
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    widths = [5.6 + BESIDE_INCHES * (len(each) > MOST_INSIDE) for each in panels.values()]
+    widths = [5.6 + BESIDE_INCHES * _beside(each, scale) for each in panels.values()]
     figure = Figure(figsize=(sum(widths) + 0.6, 4.6), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(title, fontsize=13, fontweight="bold")
+    figure.suptitle(_lines(title, TITLE_CHARS * len(panels)), fontsize=13, fontweight="bold")
     grid = figure.subplots(1, len(panels), squeeze=False, sharey=True)
     for axes, (panel, tracks) in zip(grid[0], panels.items(), strict=True):
         _draw(axes, tracks, scale)
-        axes.set_title(panel, fontsize=11)
+        axes.set_title(_lines(panel, PANEL_CHARS), fontsize=11)
     grid[0][0].set_ylabel("cumulative error of the label shown")
     figure.savefig(path, format="png")
+
+
+def _beside(tracks: Mapping[str, Track], scale: str) -> bool:
+    """Whether names stand beside the panel: between the curves they would lie on some."""
+    return scale == "linear" or len(tracks) > MOST_INSIDE
+
+
+def _lines(text: str, chars: int) -> str:
+    """Return a title in as many lines as it takes; a dollar in it begins no formula."""
+    lines = [line for part in text.splitlines() for line in wrap(part, chars)]
+    return "\n".join(lines).replace("$", r"\$")
 
 
 def _draw(axes: Any, tracks: Mapping[str, Track], scale: Literal["log", "linear"]) -> None:
@@ -195,7 +209,7 @@ def _draw(axes: Any, tracks: Mapping[str, Track], scale: Literal["log", "linear"
         errors = track.curve(rounds)
         colour = COLOURS[index % len(COLOURS)]
         style = STYLES[index // len(COLOURS) % len(STYLES)]
-        label = f"{name}: {percent(float(errors[-1]))}"
+        label = f"{name}: {percent(float(errors[-1]))}".replace("$", r"\$")
         if scale == "log":
             # There is no logarithm of no error at all: half an error stands for it.
             errors = np.maximum(errors, 0.5 / rounds)
@@ -216,7 +230,7 @@ def _draw(axes: Any, tracks: Mapping[str, Track], scale: Literal["log", "linear"
     axes.set_xlabel("round")
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    if len(tracks) > MOST_INSIDE:
+    if _beside(tracks, scale):
         axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=11)
     else:
-        axes.legend(frameon=False, loc="lower left", fontsize=11)
+        axes.legend(frameon=False, loc="best", fontsize=11)

@@ -2,18 +2,22 @@
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
+from matplotlib.transforms import BboxBase
+from numpy.typing import NDArray
 from rich.console import Console
 
 from clients.replay.datasets import Dataset
 from clients.replay.report import MOST_INSIDE, as_json, plot, spaced_rounds, table
 from clients.replay.run import Track
 from clients.replay.stream import ClickStream, Noise
+
+Scale: TypeAlias = Literal["log", "linear"]
 
 DATA = Dataset("toy", np.zeros((2, 1), dtype=np.float32), np.array([0, 1]), ("a", "b"))
 
@@ -71,7 +75,7 @@ def test_json_is_complete_and_plain() -> None:
 
 @pytest.mark.parametrize("done", [1, 2, 99, 200, 201, 5_000_000])
 @pytest.mark.parametrize("scale", ["log", "linear"])
-def test_curve_points_are_rounds(done: int, scale: Literal["log", "linear"]) -> None:
+def test_curve_points_are_rounds(done: int, scale: Scale) -> None:
     """The points lie within the replay, ascend, end at its end, and are not too many."""
     rounds = spaced_rounds(done, scale)
     assert rounds[-1] == done
@@ -83,7 +87,7 @@ def test_curve_points_are_rounds(done: int, scale: Literal["log", "linear"]) -> 
 
 
 @pytest.mark.parametrize("scale", ["log", "linear"])
-def test_the_picture_has_the_curves(tmp_path: Path, scale: Literal["log", "linear"]) -> None:
+def test_the_picture_has_the_curves(tmp_path: Path, scale: Scale) -> None:
     """A PNG is written in which every learner's colour can be seen."""
     path = tmp_path / "errors.png"
     tracks = {"one": track(1000, 4), "two": track(1000, 2)}
@@ -96,9 +100,7 @@ def test_the_picture_has_the_curves(tmp_path: Path, scale: Literal["log", "linea
 
 @pytest.mark.parametrize("scale", ["log", "linear"])
 @pytest.mark.parametrize("n_rounds", [1, 300])
-def test_a_learner_without_errors_can_be_drawn(
-    tmp_path: Path, scale: Literal["log", "linear"], n_rounds: int
-) -> None:
+def test_a_learner_without_errors_can_be_drawn(tmp_path: Path, scale: Scale, n_rounds: int) -> None:
     """The best result there is does not break the picture."""
     perfect = Track(n_rounds)
     for _ in range(n_rounds):
@@ -138,3 +140,61 @@ def test_an_axis_ends_where_errors_do(tmp_path: Path) -> None:
     image = np.rint(imread(tmp_path / "x.png")[..., :3] * 255).astype(int)
     rows = np.flatnonzero((image == (0xD5, 0x5E, 0x00)).all(axis=-1).sum(axis=1) > 400)
     assert rows.max() < image.shape[0] / 5
+
+
+def _drawn(panels: dict[str, dict[str, Track]], *, title: str, scale: Scale = "log") -> Figure:
+    """Return the picture instead of writing it."""
+    with pytest.MonkeyPatch.context() as patch:
+        drawn: list[Figure] = []
+        patch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.append(self))
+        plot(panels, Path("unwritten.png"), title=title, scale=scale)
+    drawn[0].canvas.draw()
+    return drawn[0]
+
+
+@pytest.mark.parametrize("panels", [1, 2])
+def test_titles_are_seen_in_full(panels: int) -> None:
+    """A long name of a file, or one rate for each label, ran out of the picture on both sides."""
+    rates = "false clicks " + ",".join(["0.125"] * 26)
+    each = {f"{rates}{number}": {"one": track(300, 2)} for number in range(panels)}
+    figure = _drawn(each, title="of_my_clicks_" * 9)
+    titles = [figure.texts[0], *(axes.title for axes in figure.axes)]
+    for text in titles:
+        extent = text.get_window_extent()
+        assert figure.bbox.x0 <= extent.x0 < extent.x1 <= figure.bbox.x1
+    assert titles[0].get_text().replace("\n", "") == "of_my_clicks_" * 9
+
+
+def test_a_dollar_begins_no_formula() -> None:
+    """A file called so ended the replay after its last round, or lost its name."""
+    name = r"$\no{$ 5$"
+    figure = _drawn({name: {name: track(300, 2)}}, title=name)
+    (label,) = figure.axes[0].get_legend_handles_labels()[1]
+    for text in (figure.texts[0].get_text(), figure.axes[0].get_title(), label):
+        assert text.removesuffix(": 50.0 %") == r"\$\no{\$ 5\$"
+
+
+def test_no_name_lies_on_a_curve() -> None:
+    """On linear axes the lower left, which is free on logarithmic ones, is where curves fall."""
+    falling = Track(1000)
+    for number in range(1000):
+        falling.record(wrong=number < 100, wrong_greedy=False)
+    tracks = {"falling": falling, "wrong": track(1000, 1)}
+    curves, names = _of(_drawn({"all": tracks}, title="Test", scale="linear"))
+    assert names.x0 > curves[:, 0].max()
+    # On logarithmic ones it is not, where a learner is right from the start.
+    late = Track(1000)
+    for number in range(1000):
+        late.record(wrong=number > 400, wrong_greedy=False)
+    tracks = {f"late {number}": late for number in range(MOST_INSIDE)}
+    curves, names = _of(_drawn({"all": tracks}, title="Test"))
+    assert not any(names.contains(*point) for point in curves)
+
+
+def _of(figure: Figure) -> tuple[NDArray[np.float64], BboxBase]:
+    """Return the points of all curves of a picture, and where the names are."""
+    (axes,) = figure.axes
+    legend = axes.get_legend()
+    assert legend is not None
+    points = [axes.transData.transform(np.asarray(line.get_xydata())) for line in axes.lines]
+    return np.concatenate(points), legend.get_window_extent()
