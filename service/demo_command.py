@@ -64,7 +64,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--rounds", type=int, default=ROUNDS, help=f"length of the replay (default: {ROUNDS:,})"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of examples, noise and draws")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of examples, noise and draws (default: 0)"
+    )
     parser.add_argument(
         "--png", type=Path, default=Path("out/demo.png"), help="the picture (default: %(default)s)"
     )

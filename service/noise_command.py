@@ -75,9 +75,12 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def seconds(text: str) -> float:
     """Read how long to wait; argparse tells what is wrong with another text."""
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
     if not (math.isfinite(seconds) and seconds > 0):
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
     return seconds
 
 

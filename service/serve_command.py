@@ -1,4 +1,4 @@
-"""`misclick serve`: run the service, with every setting as an option."""
+"""`misclick serve`: run the service, with every setting that is no secret as an option."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -21,18 +21,33 @@ OTHER_VARIABLES = frozenset({"MISCLICK_API_KEY"})
 
 def add_parser(commands: Any) -> None:
     """Add the command's options, one a setting."""
-    parser = commands.add_parser(
-        "serve", help="run the service", description="Run the service until it is stopped."
+    fields = Settings.model_fields
+    hidden = " ".join(
+        f"{ENV_PREFIX}{name.upper()}: {fields[name].description}" for name in sorted(SECRETS)
     )
-    for name, field in Settings.model_fields.items():
+    parser = commands.add_parser(
+        "serve",
+        help="run the service",
+        description="Run the service until it is stopped.",
+        epilog=f"Each option can be set in the environment, too: {ENV_PREFIX}PORT is --port. Only "
+        f"there, where other users of the machine cannot read them, are set: {hidden}",
+    )
+    for name, field in fields.items():
         if name not in SECRETS:
+            default = "none" if field.default is None else field.default
             parser.add_argument(
                 f"--{name.replace('_', '-')}",
                 default=None,
-                metavar=name.upper(),
-                help=f"{field.description} Default: {field.default}.",
+                metavar=_metavar(name, field.annotation),
+                help=f"{field.description} Default: {default}.",
             )
     parser.set_defaults(run=run)
+
+
+def _metavar(name: str, kind: Any) -> str:
+    """Return how help calls a value: by what may be chosen, or as the setting is called."""
+    choices = [each for each in get_args(kind) if isinstance(each, str)]
+    return f"{{{','.join(choices)}}}" if choices else name.upper()
 
 
 def run(args: argparse.Namespace) -> int:

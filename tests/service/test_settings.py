@@ -50,6 +50,8 @@ BOUNDS = {
     "le": "at most {}",
     "min_length": "at least {} characters",
 }
+#: How help says what may be chosen.
+CHOICES = {"durability": "{strict,relaxed}", "log_level": "{debug,info,warning,error}"}
 
 
 def serve(*options: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -90,9 +92,12 @@ def test_a_setting_is_documented(name: str, help_text: str) -> None:
     if name in SECRETS:
         assert option not in row
         assert option not in help_text
+        assert f"{ENV_PREFIX}{name.upper()}: {field.description}" in help_text
     else:
         assert f"`{option}`" in row
-        assert f"{option} {name.upper()} {field.description} Default: {field.default}." in help_text
+        default = "none" if field.default is None else field.default
+        value = CHOICES.get(name, name.upper())
+        assert f"{option} {value} {field.description} Default: {default}." in help_text
         assert f"`{field.default}`" in row or (field.default is None and "none" in row)
 
 
