@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from learners.base import FloatArray, State, StateValue, state_array
 from learners.errors import StateError, expected
 from learners.neighbors.counts import NeighborhoodLabels
-from learners.neighbors.graph import NeighborGraph
+from learners.neighbors.graph import NeighborGraph, check_places
 from learners.neighbors.metrics import Proposals, Rows
 from learners.neighbors.neighborhood_noise import NeighborhoodNoise, WindowNoise
 from learners.neighbors.options import check_quantile
@@ -116,6 +116,8 @@ class AutoRkNN(WindowLearner):
         super().__init__(n_features, n_labels, window=window, k=KS[-1], metric=metric)
         self.quantile = check_quantile(quantile)
         self.memory = check_number("memory", memory, 0, 1)
+        # Before the graph does, which would name a k that nobody gave.
+        check_places("window", self.window, self.window, KS_NOISE[-1])
         graph = NeighborGraph(self._examples, KS_NOISE[-1])
         around = [NeighborhoodLabels(graph, self.n_labels, k) for k in KS_NOISE]
         self._noises = [NeighborhoodNoise(self._examples, each, self.quantile) for each in around]

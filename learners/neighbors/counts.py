@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from learners.base import check_count
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.metrics import Slots
 
@@ -20,11 +21,17 @@ class Occurrences:
     Parameters
     ----------
     graph
-        Followed from now on; its window must be empty.
+        What is counted over. It is to be told, while its window is empty:
+        ``graph.observe([occurrences])``.
     n_labels
         Number K of labels.
     k
         Neighbours counted, at most the graph's k.
+
+    Raises
+    ------
+    ParameterError
+        If `k` is not as said.
 
     Attributes
     ----------
@@ -40,7 +47,7 @@ class Occurrences:
 
     def __init__(self, graph: NeighborGraph, n_labels: int, k: int) -> None:
         self.graph = graph
-        self.k = k
+        self.k = check_count("k", k, 1, graph.k)
         size = graph.window.capacity + 1
         self.by_label: Counts = np.zeros((size, n_labels), dtype=np.int64)
 
@@ -102,11 +109,17 @@ class NeighborhoodLabels:
     Parameters
     ----------
     graph
-        Followed from now on; its window must be empty.
+        What is counted over. It is to be told, while its window is empty:
+        ``graph.observe([labels])``.
     n_labels
         Number K of labels.
     k
         k', the neighbours counted beside the example itself, at most the graph's k.
+
+    Raises
+    ------
+    ParameterError
+        If `k` is not as said.
 
     Attributes
     ----------
@@ -123,7 +136,7 @@ class NeighborhoodLabels:
 
     def __init__(self, graph: NeighborGraph, n_labels: int, k: int) -> None:
         self._graph = graph
-        self.k = k
+        self.k = check_count("k", k, 0, graph.k)
         self.by_label: Counts = np.zeros((graph.window.capacity, n_labels), dtype=np.int64)
         self.histogram: Counts = np.zeros((n_labels, k + 2), dtype=np.int64)
         self._lines = self._line_starts()

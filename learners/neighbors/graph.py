@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.base import check_count
-from learners.errors import ParameterError, expected
+from learners.errors import InputError, ParameterError, expected
 from learners.neighbors.lists import NeighborLists, Revision
 from learners.neighbors.metrics import Proposals, Rows, Slots
 from learners.neighbors.search import Found, Wanted, find, queries_per_pass
 from learners.neighbors.window import Window, check_labels, check_rows
-from learners.validation import FloatArray
+from learners.validation import FloatArray, is_integer
 
 #: Arrivals and departures make the length of a list a random walk, whose spread goes with the
 #: square root of the length. With a surplus of this many roots of k about one insert in a
@@ -38,6 +38,27 @@ def list_width(k: int) -> int:
 _FAR_BELOW = np.float32(-3e38)
 #: Most places in all lists of one graph, 600 MB.
 MAX_PLACES = 50_000_000
+
+
+def check_places(name: str, value: int, capacity: int, k: int, n_pools: int = 1) -> None:
+    """Raise ParameterError where lists of k, one for each example and pool, have too many places.
+
+    It names what the caller was given, which need not be the graph's own k: `value` of `name`.
+
+    Examples
+    --------
+    >>> check_places("window", 10**6, 10**6, 50)
+    Traceback (most recent call last):
+        ...
+    learners.errors.ParameterError: window: expected neighbour lists of at most 50,000,000 places \
+in all, here 72,000,000, got 1000000
+    """
+    if k > MAX_PLACES:  # also what is too large for a float
+        raise ParameterError(expected(name, f"an integer of at most {MAX_PLACES:,}", value))
+    places = capacity * list_width(k) * n_pools
+    if places > MAX_PLACES:
+        what = f"neighbour lists of at most {MAX_PLACES:,} places in all, here {places:,}"
+        raise ParameterError(expected(name, what, value))
 
 
 class Observer(Protocol):
@@ -83,7 +104,7 @@ class NeighborGraph:
     Raises
     ------
     ParameterError
-        If k is not as said, or the lists would have more than `MAX_PLACES` places.
+        If a parameter is not as said, or the lists would have more than `MAX_PLACES` places.
 
     Examples
     --------
@@ -95,9 +116,11 @@ class NeighborGraph:
     """
 
     def __init__(self, window: Window, k: int, n_classes: int = 0) -> None:
+        if len(window):
+            raise ParameterError(expected("window", "an empty one", f"{len(window)} examples"))
         self.window = window
-        self.k = check_count("k", k, 1, MAX_PLACES)
-        self._check_places(max(1, n_classes))
+        self.k = check_count("k", k)
+        check_places("k", self.k, window.capacity, self.k, max(1, n_classes))
         self._by_class = n_classes > 0
         #: Most examples that come in one change.
         self._step = min(window.capacity, queries_per_pass(window.capacity))
@@ -108,7 +131,16 @@ class NeighborGraph:
         return len(self.window)
 
     def observe(self, observers: Sequence[Observer]) -> None:
-        """Let these follow every change from now on; call it while the window is empty."""
+        """Let these follow every change from now on.
+
+        Raises
+        ------
+        InputError
+            If the window is not empty any more: they would not have counted what is in it.
+        """
+        if len(self.window):
+            what = "to come while the window is empty"
+            raise InputError(expected("observers", what, f"{len(self.window)} examples"))
         self._observers.extend(observers)
 
     def add_class(self) -> None:
@@ -120,7 +152,7 @@ class NeighborGraph:
             If the lists would have more than `MAX_PLACES` places.
         """
         if self._by_class:
-            self._check_places(len(self._pools) + 1)
+            check_places("k", self.k, self.window.capacity, self.k, len(self._pools) + 1)
             pool = self._new_pool()
             self._pools.append(pool)
             if len(self.window):
@@ -128,7 +160,7 @@ class NeighborGraph:
 
     # -- reading --------------------------------------------------------------------------
     def neighbors(self, slots: Slots, k: int | None = None, pool: int = 0) -> Slots:
-        """Return the first k (default: all k) neighbours of each slot, (m, k).
+        """Return the first k (default: all k, which is the most) neighbours of each slot, (m, k).
 
         A place without a neighbour holds ``window.capacity``. `pool` is the class, in a graph
         by class.
@@ -217,7 +249,15 @@ class NeighborGraph:
         return found
 
     def evict(self, count: int) -> None:
-        """Take the `count` oldest examples out of the window (or all, if there are fewer)."""
+        """Take the `count` oldest examples out of the window (or all, if there are fewer).
+
+        Raises
+        ------
+        InputError
+            If `count` is no integer of at least 0.
+        """
+        if not is_integer(count) or count < 0:
+            raise InputError(expected("count", "an integer of at least 0", count))
         count = min(count, len(self.window))
         if count:
             self._replace(count, self.window.rows[:0], np.zeros(0, dtype=np.int32))
@@ -229,12 +269,6 @@ class NeighborGraph:
         return count
 
     # -- inside ---------------------------------------------------------------------------
-    def _check_places(self, n_pools: int) -> None:
-        places = self.window.capacity * list_width(self.k) * n_pools
-        if places > MAX_PLACES:
-            what = f"lists of at most {MAX_PLACES} places in all, here {places}"
-            raise ParameterError(expected("k", what, self.k))
-
     def _new_pool(self) -> NeighborLists:
         return NeighborLists(self.window, self.k, list_width(self.k))
 

@@ -10,7 +10,7 @@ import numpy as np
 from learners.base import FloatArray, check_count
 from learners.errors import ParameterError, UnsupportedError, expected
 from learners.neighbors.counts import NeighborhoodLabels
-from learners.neighbors.graph import NeighborGraph
+from learners.neighbors.graph import NeighborGraph, check_places
 from learners.neighbors.knn import DEFAULT_K
 from learners.neighbors.neighborhood_noise import NeighborhoodNoise, WindowNoise
 from learners.neighbors.options import check_quantile
@@ -97,6 +97,8 @@ class RkNN(WindowLearner):
     kind: ClassVar[str] = "rknn"
     _ties_vote: ClassVar[bool] = True
     _upper_wins: ClassVar[bool] = True
+    #: The option that says around how many the rates are read.
+    _noise_option: ClassVar[str] = "k_noise"
     #: There only where the rates are estimated: known ones need no graph.
     _noise: NeighborhoodNoise
 
@@ -123,7 +125,11 @@ class RkNN(WindowLearner):
         if self.rates == "given" and self.n_labels != 2:
             raise ParameterError(expected("n_labels", "2 where rates are given", n_labels))
         if self.rates == "estimated":
-            graph = NeighborGraph(self._examples, max(1, self.k_noise))
+            # Before the graph does, which would name its own k.
+            name = self._noise_option
+            n_around = max(1, self.k_noise)
+            check_places(name, getattr(self, name), self.window, n_around)
+            graph = NeighborGraph(self._examples, n_around)
             around = NeighborhoodLabels(graph, self.n_labels, self.k_noise)
             self._noise = NeighborhoodNoise(self._examples, around, self.quantile)
             self._follow(graph, around)
@@ -228,6 +234,7 @@ class PlugIn(RkNN):
     """
 
     kind: ClassVar[str] = "plugin_knn"
+    _noise_option: ClassVar[str] = "k"
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from learners.base import check_count
 from learners.errors import InputError, ParameterError, expected
 from learners.neighbors.metrics import Proposals, Rows, Slots, make_metric
-from learners.validation import MAX_FEATURE, FloatArray, check_instances
+from learners.validation import MAX_FEATURE, FloatArray, check_instances, described
 
 Labels = NDArray[np.int32]
 Seqs = NDArray[np.int64]
@@ -178,9 +178,10 @@ class Window:
         Raises
         ------
         InputError
-            If a row is not `sound`; then nothing is changed.
+            If a row is not `sound`, or `labels` are no codes, one a row; then nothing is changed.
         """
         check_rows(rows, self.n_features)
+        check_labels(labels, len(rows), None)
         skipped = max(0, len(rows) - self.capacity)
         self.make_room(len(rows) - skipped)
         if skipped:
@@ -246,9 +247,13 @@ def wrapped(first: int, count: int, capacity: int) -> int:
 
 def check_rows(rows: Rows, n_features: int) -> None:
     """Raise InputError unless these are `sound` float32 rows of shape (n, n_features)."""
-    if not (rows.dtype == np.float32 and rows.ndim == 2 and rows.shape[1] == n_features):
-        what = f"a float32 array (n, {n_features})"
-        raise InputError(expected("rows", what, f"{rows.dtype} {rows.shape}"))
+    if not (
+        isinstance(rows, np.ndarray)
+        and rows.dtype == np.float32
+        and rows.ndim == 2
+        and rows.shape[1] == n_features
+    ):
+        raise InputError(f"rows: expected a float32 array (n, {n_features}), got {described(rows)}")
     good = sound(rows)
     if not good.all():
         row, feature = np.argwhere(~good)[0].tolist()
@@ -270,8 +275,8 @@ def check_labels(labels: NDArray[np.integer], count: int, n_labels: int | None) 
         and np.issubdtype(labels.dtype, np.integer)
         and labels.shape == (count,)
     ):
-        got = f"{labels.dtype} {labels.shape}" if isinstance(labels, np.ndarray) else labels
-        raise InputError(expected("labels", f"an integer array of shape ({count},)", got))
+        what = f"an integer array of shape ({count},)"
+        raise InputError(f"labels: expected {what}, got {described(labels)}")
     most = np.iinfo(np.int32).max if n_labels is None else n_labels - 1
     bad = labels[(labels < 0) | (labels > most)]
     if len(bad):

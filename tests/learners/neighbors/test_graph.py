@@ -242,7 +242,7 @@ def test_what_would_take_all_memory_is_refused() -> None:
     """Windows and lists of gigabytes are a wrong option, not a crash."""
     with pytest.raises(ParameterError, match="window: expected at most 250000 for 1000 features"):
         Window(10**12, 1000)
-    with pytest.raises(ParameterError, match="k: expected lists"):
+    with pytest.raises(ParameterError, match="k: expected neighbour lists"):
         NeighborGraph(Window(1000, 2), 10**7)
     with pytest.raises(ParameterError, match="k: expected an integer of at most 50,000,000"):
         NeighborGraph(Window(1000, 2), 10**400)
@@ -265,6 +265,7 @@ def test_rows_of_another_shape_or_type_are_refused() -> None:
     """Float64 rows, or rows of another length, are named instead of being rounded or broadcast."""
     graph = NeighborGraph(Window(3, 2), 1)
     wrong: list[Any] = [np.zeros((1, 2)), np.zeros((1, 1), np.float32), np.zeros(2, np.float32)]
+    wrong.append([[0.0, 0.0]])
     for rows in wrong:
         with pytest.raises(InputError, match=r"rows: expected a float32 array \(n, 2\)"):
             graph.insert(rows, np.zeros(1, np.int32))
@@ -277,3 +278,42 @@ def test_labels_that_are_none_are_refused(labels: list[float]) -> None:
     with pytest.raises(InputError, match="labels: expected"):
         graph.insert(np.zeros((2, 1), np.float32), np.array(labels))
     assert len(graph) == 0
+
+
+def test_a_graph_begins_with_its_window() -> None:
+    """Examples that came before it, or before a counter, would be missing without a word."""
+    window = Window(3, 1)
+    graph = NeighborGraph(window, 1)
+    occurrences = Occurrences(graph, 2, 1)
+    graph.insert(np.zeros((1, 1), np.float32), np.array([0]))
+    with pytest.raises(ParameterError, match="window: expected an empty one, got '1 examples'"):
+        NeighborGraph(window, 1)
+    with pytest.raises(InputError, match="observers: expected to come while the window is empty"):
+        graph.observe([occurrences])
+
+
+def test_counts_are_of_no_more_neighbours_than_are_kept() -> None:
+    """Beyond k a list goes on, but not always as far as it should."""
+    graph = NeighborGraph(Window(9, 1), 3)
+    for counter in (Occurrences, NeighborhoodLabels):
+        with pytest.raises(ParameterError, match="k: expected an integer of at most 3, got 4"):
+            counter(graph, 2, 4)
+
+
+@pytest.mark.parametrize("count", [-1, 1.0, True])
+def test_evictions_are_counted_in_whole_examples(count: Any) -> None:
+    """Minus one would bring back who has left."""
+    graph = NeighborGraph(Window(2, 1), 1)
+    graph.insert(np.arange(3.0, dtype=np.float32)[:, np.newaxis], np.zeros(3, np.int64))
+    with pytest.raises(InputError, match="count: expected an integer of at least 0"):
+        graph.evict(count)
+    assert (graph.window.first, graph.window.next) == (1, 3)
+
+
+@pytest.mark.parametrize("labels", [[0], [[0, 1]], [0, -1], [0, 2**31], [0.0, 1.0]])
+def test_a_window_refuses_labels_that_are_none(labels: list[float]) -> None:
+    """One for all rows would be written to each, a negative one read as nobody's place."""
+    window = Window(3, 1)
+    with pytest.raises(InputError, match="labels: expected"):
+        window.push(np.zeros((2, 1), np.float32), np.array(labels))
+    assert len(window) == 0

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from learners import create
 from learners.errors import ParameterError, UnsupportedError
+from learners.neighbors.auto import AutoRkNN
 from learners.neighbors.knn import KNN
 from learners.neighbors.neighborhood_noise import NeighborhoodNoise
 from learners.neighbors.rknn import PlugIn, RkNN
@@ -306,11 +307,23 @@ def test_the_plug_in_rule_has_one_k() -> None:
 
 def test_given_rates_need_no_graph() -> None:
     """A window whose lists would be too many is no matter where none are kept."""
-    with pytest.raises(ParameterError, match="k: expected lists"):
+    with pytest.raises(ParameterError, match=r"k_noise: expected neighbour lists .* got 1000"):
         RkNN(1, 2, window=50_000, k_noise=1_000)
     learner = RkNN(1, 2, window=50_000, k_noise=1_000, rates="given", rho_0=0.1)
     assert not learner.keeps_graph
     assert learner.window_noise() == []
+
+
+def test_too_long_lists_are_said_by_the_name_that_was_given() -> None:
+    """Of the plug-in rule it is k as it was given; of the automatic one, without a k, window."""
+    with pytest.raises(ParameterError, match=r"^k: expected neighbour lists .* got 1000$"):
+        PlugIn(1, 2, window=50_000, k=1_000)
+    with pytest.raises(
+        ParameterError, match=r"^k_noise: expected an integer of at most 50,000,000"
+    ):
+        RkNN(1, 2, k_noise=10**400)
+    with pytest.raises(ParameterError, match=r"^window: expected neighbour lists .* got 700000$"):
+        AutoRkNN(1, 2, window=700_000)
 
 
 def test_given_rates_are_for_two_labels() -> None:
