@@ -27,6 +27,8 @@ _HEADERS = {
     429: {"Retry-After": {"schema": {"type": "integer"}, "required": True}},
     503: {"Retry-After": {"schema": {"type": "integer"}, "required": True}},
 }
+#: What answers with bytes that are no text.
+BYTES = "application/octet-stream"
 #: A model, and bodies that fit it, for those who try the calls from the documentation.
 EXAMPLE_MODEL = "ads"
 EXAMPLE_CHALLENGER = "passive"
@@ -93,8 +95,11 @@ def create_errors() -> dict[int | str, dict[str, Any]]:
 
 def file_answer(description: str, media_type: str) -> dict[int | str, dict[str, Any]]:
     """Return OpenAPI's 200 of a call that answers with a file."""
-    content = {media_type: {"schema": {"type": "string"}}}
-    return {200: {"description": description, "content": content}}
+    kind = {"type": "string"}
+    if media_type == BYTES:
+        # Without it generated clients take it for text.
+        kind["format"] = "binary"
+    return {200: {"description": description, "content": {media_type: {"schema": kind}}}}
 
 
 def link(operation: str, description: str, body: dict[str, Any]) -> dict[str, Any]:

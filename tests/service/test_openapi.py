@@ -159,6 +159,12 @@ def test_what_a_state_says_of_itself_is_documented() -> None:
     assert {name.removeprefix("x-misclick-") for name in documented} == {"seq", "chain", "sha256"}
 
 
+def test_a_state_is_bytes() -> None:
+    """Clients that are generated from the document decoded it as text."""
+    (content,) = OPERATIONS["get_state"]["responses"]["200"]["content"].values()
+    assert content["schema"] == {"type": "string", "format": "binary"}
+
+
 def test_no_body_holds_an_address() -> None:
     """The service never fetches anything: no schema has a field for a URL."""
     assert not re.search(r'"format": "(uri|url)', json.dumps(DOCUMENT))
