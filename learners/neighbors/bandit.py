@@ -18,12 +18,12 @@ from learners.base import (
     check_count,
     state_integers,
 )
-from learners.errors import StateError, expected
+from learners.errors import ParameterError, StateError, expected
 from learners.neighbors.knn import DEFAULT_K
 from learners.neighbors.metrics import Rows
 from learners.neighbors.saved import MAX_SEQ, saved_rows
 from learners.neighbors.search import find_many
-from learners.neighbors.window import Window, to_rows, wrapped
+from learners.neighbors.window import MAX_WINDOW_FLOATS, Window, to_rows, wrapped
 from learners.noise.rates import NoiseRates
 from learners.validation import check_instance, check_instances, check_number
 
@@ -72,7 +72,8 @@ class NeighborBandit(Learner):
     Raises
     ------
     ParameterError
-        If a parameter is of the wrong type or out of range.
+        If a parameter is of the wrong type or out of range, or all windows together would hold
+        more than 250,000,000 numbers (also in `add_label`).
 
     References
     ----------
@@ -110,6 +111,7 @@ class NeighborBandit(Learner):
         self.metric = metric
         self.gamma = check_number("gamma", gamma, 0, 1)
         self._rates = NoiseRates.of_options(rho_0, rho_1)
+        self._check_windows(self.n_labels)
         self._rounds = [self._new_window() for _ in range(self.n_labels)]
 
     @property
@@ -178,7 +180,14 @@ class NeighborBandit(Learner):
         self._rates = NoiseRates(rho_0, rho_1)
 
     def add_label(self) -> int:
-        """Add a label and return its code; it gets its exploration share at once."""
+        """Add a label and return its code; it gets its exploration share at once.
+
+        Raises
+        ------
+        ParameterError
+            If the windows of all labels would become too large; nothing has changed then.
+        """
+        self._check_windows(self.n_labels + 1)
         self._rounds.append(self._new_window())
         return super().add_label()
 
@@ -221,6 +230,12 @@ class NeighborBandit(Learner):
         return self
 
     # -- inside ---------------------------------------------------------------------------
+    def _check_windows(self, n_labels: int) -> None:
+        most = MAX_WINDOW_FLOATS // (n_labels * self.n_features)
+        if self.window > most:
+            what = f"at most {most} for {n_labels} labels of {self.n_features} features"
+            raise ParameterError(expected("window", what, self.window))
+
     def _new_window(self) -> Window:
         return Window(self.window, self.n_features, self.metric)
 

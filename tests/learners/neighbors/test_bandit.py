@@ -108,6 +108,12 @@ def test_bad_options_and_states_are_refused() -> None:
         NeighborBandit(1, 2, rho_0=0.6, rho_1=0.4)
     with pytest.raises(ParameterError, match="metric"):
         NeighborBandit(1, 2, metric="dot")
+    with pytest.raises(ParameterError, match="window: expected at most 50000 for 5 labels of 1000"):
+        NeighborBandit(1000, 5, window=50_001)
+    full = NeighborBandit(1000, 5, window=50_000)
+    with pytest.raises(ParameterError, match="window: expected at most 41666 for 6 labels"):
+        full.add_label()
+    assert full.n_labels == len(full._rounds) == 5
     learner = NeighborBandit(1, 2)
     learner.update(Outcome(np.zeros(1), 1, 0, 0.5, 1))
     state = learner.state()
