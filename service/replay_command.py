@@ -132,7 +132,9 @@ def _add_way(parser: argparse.ArgumentParser) -> None:
         f"{API_KEY_VARIABLE}",
     )
     way.add_argument(
-        "--keep", action="store_true", help="keep the models made there for the replay"
+        "--keep",
+        action="store_true",
+        help="keep the models made there for the replay, and say what they are called",
     )
     way.add_argument(
         "--batch",
@@ -191,6 +193,8 @@ def _replay(
         result |= {"scaling": args.scaling, "batch": args.batch}
         for each in result["learners"]:
             each["learner"] = specs[each["name"]].learner
+            if args.keep:
+                each["model"] = specs[each["name"]].name
         args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if args.png:
         title = f"{stream.dataset.name}, {stream.horizon:,} rounds"
@@ -393,10 +397,13 @@ def players_of(
         # Nobody waits so patiently for the first answer.
         stack.enter_context(client_of(args.url)).live()
         client = stack.enter_context(client_of(args.url, PATIENT))
-        for spec in specs.values():
+        for shown, spec in specs.items():
             if not args.keep:
                 stack.callback(_forget, client, spec.name)
             client.create_model(spec)
+            if args.keep:
+                # Before it plays: it is kept, too, when it is interrupted.
+                print(f"{shown} is kept as {spec.name}")
         yield {shown: HttpPlayer(client, spec.name) for shown, spec in specs.items()}
 
 

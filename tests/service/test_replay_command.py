@@ -70,7 +70,9 @@ def test_the_seed_decides(tmp_path: Path) -> None:
     assert one["learners"] != replay(tmp_path, *options, "2")["learners"]
 
 
-def test_over_http_is_the_same(tmp_path: Path, service: Service) -> None:
+def test_over_http_is_the_same(
+    tmp_path: Path, service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With --url a service plays the very same rounds, and keeps no models but with --keep."""
     options = ("--horizon", "120", "--learner", RCNBF, "--batch", "4", "--no-replacement")
     local = replay(tmp_path, *options)
@@ -78,8 +80,13 @@ def test_over_http_is_the_same(tmp_path: Path, service: Service) -> None:
         before = {model.name for model in client.list_models()}
         assert replay(tmp_path, *options, "--url", service.url) == local
         assert {model.name for model in client.list_models()} == before
-        assert replay(tmp_path, *options, "--url", service.url, "--keep") == local
+        assert "kept" not in capsys.readouterr().out
+        result = replay(tmp_path, *options, "--url", service.url, "--keep")
         (kept,) = {model.name for model in client.list_models()} - before
+        # Whoever asks for its noise or worth has to know its name.
+        assert capsys.readouterr().out.startswith(f"rcnbf is kept as {kept}\n")
+        assert result["learners"][0].pop("model") == kept
+        assert result == local
         assert client.get_model(kept).counters.decisions == 120
         client.delete_model(kept)
 
