@@ -6,7 +6,8 @@ and so `import learners` leaves it out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from learners.drawing import draw
 from learners.errors import InputError, ParameterError, expected
 from learners.noise.corruption import flip_bit
 from learners.noise.rates import NoiseRates
+from learners.registry import create
 from learners.validation import MAX_FEATURE, is_number
 
 
@@ -32,6 +34,11 @@ class RiverClassifier(base.Classifier):
     Use it to compare learners with river's own on river's streams. A service has no use for it:
     decisions and feedback there come apart in time, which river's interface cannot say.
 
+    It keeps river's conventions (``river.checks``) but for one: features neither come nor go, so
+    that what is not there is an error, not 0. Where some are None put ``preprocessing.StatImputer``
+    in front. NaN is an error, too, and what ``preprocessing.MinMaxScaler`` gives before it has seen
+    anything: let the pipeline learn an example before it predicts.
+
     Parameters
     ----------
     make_learner
@@ -39,7 +46,7 @@ class RiverClassifier(base.Classifier):
         classifier untrained. ``functools.partial(create, "rcnbf", rho_0=..., rho_1=...)``, say.
     features
         The names of the features, in the order that makes an instance. Each must be in every
-        example, with a number.
+        example, with a number; what else is in it is left out.
     labels
         The labels known at first, at least one, in the order of their codes. A label that first
         comes with an example is added then.
@@ -79,27 +86,35 @@ class RiverClassifier(base.Classifier):
         rates: NoiseRates | None = None,
         seed: int = 0,
     ) -> None:
-        # River clones from these, by their names.
+        # River clones from these, by their names. Lists of their own: whoever gave them may go on
+        # with his, and what the keys of a dict are made of cannot be cloned.
         self.make_learner = make_learner
-        self.features = features
-        self.labels = labels
+        self.features = list(features)
+        self.labels = list(labels)
         self.rates = rates
         self.seed = seed
-        for name, given in (("features", features), ("labels", labels)):
-            # By its length: an array of names, as numpy.unique gives, has no truth value.
-            if not len(given) or len(set(given)) != len(given):
+        for name, given in (("features", self.features), ("labels", self.labels)):
+            if not given or len(set(given)) != len(given):
                 raise ParameterError(expected(name, "at least one name, each once", given))
-        self.learner = make_learner(len(features), len(labels))
+        self.learner = make_learner(len(self.features), len(self.labels))
         if rates is not None and not self.learner.takes_feedback:
             raise ParameterError(expected("rates", "None for a learner from labels", rates))
         self.shown_mistakes = 0
-        self._known: list[Hashable] = list(labels)
+        self._known: list[Hashable] = list(self.labels)
         self._codes = {label: code for code, label in enumerate(self._known)}
         self._rng = np.random.default_rng(seed)
 
     @property
     def _multiclass(self) -> bool:
         return True
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {
+            "make_learner": partial(create, "banditron"),
+            "features": ["feature"],
+            "labels": ["label"],
+        }
 
     def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> Any:
         """Return the greedy label of `x`.
@@ -119,8 +134,17 @@ class RiverClassifier(base.Classifier):
         return dict(zip(self._known, probabilities.tolist(), strict=True))
 
     def learn_one(self, x: Mapping[Hashable, Any], y: Any) -> None:
-        """Learn from one example: from its label, or from the bit of a round played on it."""
+        """Learn from one example: from its label, or from the bit of a round played on it.
+
+        Raises
+        ------
+        InputError
+            If a feature is not as for `predict_one`, or the label None or NaN.
+        """
         instance = self._instance(x)
+        # Of NaN, which is not equal to itself, each would be another label.
+        if y is None or y != y:
+            raise InputError(expected("y", "a label", y))
         if y not in self._codes:
             self._codes[y] = self.learner.add_label()
             self._known.append(y)
@@ -145,7 +169,7 @@ class RiverClassifier(base.Classifier):
         for place, name in enumerate(self.features):
             value = x.get(name)
             # River's own encoders give booleans for what is there or not: those are numbers here.
-            number = int(value) if isinstance(value, bool) else value
+            number = int(value) if isinstance(value, bool | np.bool_) else value
             if not is_number(number):
                 raise InputError(expected(f"feature {name!r}", "a number", value))
             # Here, by its name, and before a new label is added. NaN compares as false.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from river import datasets, drift, evaluate, metrics, preprocessing
+from river import checks, datasets, drift, evaluate, metrics, preprocessing
 
 from learners import InputError, NoiseRates, Outcome, ParameterError, create, draw
 from learners.assertions import state_digest
@@ -176,3 +176,57 @@ def test_bad_parameters_refused() -> None:
         RiverClassifier(make, ["a", "a"], ["red"])
     with pytest.raises(ParameterError, match="rates: "):
         RiverClassifier(make, FEATURES, ["red"], rates=NoiseRates(0.1, 0.1))
+
+
+#: What cannot be met: a learner has its features from the start, and NaN or 0 for one that is not
+#: there would be learned from.
+_OF_FEATURES_THAT_GO = {
+    "check_emerging_features",
+    "check_disappearing_features",
+    "check_radically_disappearing_features",
+}
+
+
+@pytest.mark.parametrize("kind", ["banditron", "forward_softmax", "hw_knn"])
+def test_it_keeps_the_conventions_of_river(kind: str) -> None:
+    """River's own checks of an estimator, each on a classifier with the features of its data."""
+    played = 0
+    for check in checks.yield_checks(classifier(kind)):
+        if check.__name__ in _OF_FEATURES_THAT_GO:
+            continue
+        data = getattr(check, "keywords", {}).get("dataset")
+        if data is None:
+            check(classifier(kind))
+            continue
+        examples = list(data)[:200]
+        x, y = examples[0]
+        # In the place of what river would give, which is used up now.
+        check(RiverClassifier(partial(create, kind), sorted(x), [y]), dataset=examples)
+        played += 1
+    assert played > 20
+
+
+@pytest.mark.parametrize("y", [None, float("nan")])
+def test_what_is_no_label_is_refused(y: object) -> None:
+    """An example without a label would be one of the label None, and of NaN each another one."""
+    model = classifier()
+    with pytest.raises(InputError, match="y: expected a label"):
+        model.learn_one({"a": 1.0, "b": 1.0}, y)
+    assert model.learner.n_labels == 3
+
+
+def test_names_are_its_own() -> None:
+    """Whoever goes on with the list that he gave does not change the classifier."""
+    features, labels = ["a", "b"], {"red": 0, "green": 1}
+    model = RiverClassifier(partial(create, "perceptron"), features, labels.keys())  # type: ignore[arg-type] # on purpose
+    features.append("c")
+    model.learn_one({"a": 1.0, "b": 0.0, "c": 3.0}, "red")
+    assert model.clone().predict_one({"a": 1.0, "b": 0.0}) == "red"
+
+
+def test_flags_are_numbers() -> None:
+    """Those of numpy, as its arrays hold them, like those of Python."""
+    model = classifier("perceptron")
+    flags: list[Any] = [True, np.True_]
+    for flag in flags:
+        assert model.predict_proba_one({"a": flag, "b": 0}) == {"red": 1.0, "green": 0, "blue": 0}
