@@ -101,7 +101,7 @@ class LinearLearner(Learner):
         share = self.gamma / len(codes)
         probabilities = np.zeros(self.n_labels)
         probabilities[codes] = share
-        probabilities[greedy] = _greedy_part(share, len(codes))
+        probabilities[greedy] = greedy_part(share, len(codes))
         return Distribution(probabilities, greedy)
 
     def distributions(self, xs: FloatArray) -> list[Distribution]:
@@ -113,7 +113,7 @@ class LinearLearner(Learner):
         probabilities = np.zeros((len(xs), n_labels))
         probabilities[:, codes] = share
         greedies = codes[self._batch_scores(xs)[:, codes].argmax(1)] if len(xs) else codes[:0]
-        probabilities[np.arange(len(xs)), greedies] = _greedy_part(share, len(codes))
+        probabilities[np.arange(len(xs)), greedies] = greedy_part(share, len(codes))
         return list(map(Distribution, probabilities, greedies.tolist()))
 
     def _scores(self, x: FloatArray) -> FloatArray:
@@ -172,7 +172,7 @@ class LinearLearner(Learner):
         self._move = np.empty(n_features)
         share = self.gamma / n_labels
         self._uniform_part = np.full(n_labels, share)
-        self._greedy_part = _greedy_part(share, n_labels)
+        self._greedy_part = greedy_part(share, n_labels)
 
 
 class LabelledLinearLearner(LinearLearner):
@@ -292,6 +292,7 @@ def check_variances(name: str, covariances: FloatArray, first: FloatArray) -> No
         raise StateError(expected(f"state's {name}", what, float(grown[0])))
 
 
-def _greedy_part(share: float, n_choosable: int) -> float:
-    """Return (1 - gamma) + gamma / m, exactly 1 for m = 1 and never above 1."""
-    return 1.0 - share * (n_choosable - 1)
+def greedy_part(share: float, n_choosable: int) -> float:
+    """Return (1 - gamma) + gamma / m, exactly 1 for m = 1, never above 1 or below the others'."""
+    # For gamma = 1 rounding can leave the rest a bit below the share of each other label.
+    return max(1.0 - share * (n_choosable - 1), share)

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from learners.bandits.linear import greedy_part
 from learners.base import (
     Distribution,
     FloatArray,
@@ -245,7 +246,7 @@ class NeighborBandit(Learner):
         share = self.gamma / len(codes)
         probabilities = np.zeros(self.n_labels)
         probabilities[codes] = share
-        probabilities[greedy] = 1.0 - share * (len(codes) - 1)
+        probabilities[greedy] = greedy_part(share, len(codes))
         return Distribution(probabilities, greedy)
 
     def _scores(self, rows: Rows, codes: NDArray[np.intp] | None) -> FloatArray:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learners import Banditron, Confidit, Learner
+from learners import Banditron, Confidit, Learner, create
 from learners.bandits.linear import product_space, row_sums
 from learners.base import FloatArray
 
@@ -64,3 +64,20 @@ def test_ties_go_to_the_lowest_code() -> None:
     learner.retire_label(0)
     assert learner.distribution(x).greedy == 1
     assert learner.distributions(np.ones((2, 2)))[1].greedy == 1
+
+
+@pytest.mark.parametrize("kind", ["banditron", "neighbor_bandit"])
+@pytest.mark.parametrize("n_labels", [1, 5, 10, 13])
+def test_the_greedy_label_is_never_less_likely_than_others(kind: str, n_labels: int) -> None:
+    """Where all rounds explore, what is left for it must not be a rounding error less."""
+    learner = create(kind, 1, n_labels + 1, gamma=1.0)
+    learner.retire_label(n_labels)
+    x = np.ones(1)
+    for decision in (
+        learner.distribution(x),
+        learner.distribution(x, range(n_labels)),
+        *learner.distributions(np.ones((1, 1))),
+    ):
+        probabilities = decision.probabilities
+        assert probabilities[decision.greedy] == probabilities.max()
+        assert abs(probabilities.sum() - 1.0) < 1e-15 * n_labels
