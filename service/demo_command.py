@@ -24,7 +24,7 @@ from clients.replay.report import percent, plot, table
 from clients.replay.run import Replay, Track
 from clients.replay.stream import ClickStream, Noise
 from service.commands import ended, ending_in_order
-from service.outputs import check_outputs
+from service.outputs import check_outputs, print_table
 from service.replay_command import model_spec
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _summarise(
     tracks: Mapping[str, Track],
     elapsed_s: float,
 ) -> None:
-    console.print(table(tracks, window=WINDOW))
+    print_table(table(tracks, window=WINDOW))
     for rates, replay in replays.items():
         banditron, *others = replay.tracks.items()
         console.print(

@@ -23,7 +23,7 @@ from clients.noise_report import (
 )
 from clients.window_noise_report import window_summary, window_tables
 from service.commands import API_KEY_VARIABLE, client_of, ended
-from service.outputs import check_outputs, print_json
+from service.outputs import check_outputs, print_json, print_table
 
 if TYPE_CHECKING:
     from service.commands import Subparsers
@@ -164,21 +164,21 @@ def wait(client: Client, model: str, number: int, *, wait_s: float, console: Con
 def _show(noise: Noise | WindowNoise, console: Console) -> None:
     if isinstance(noise, WindowNoise):
         for table in window_tables(noise):
-            console.print(table)
+            print_table(table)
         for line in window_summary(noise):
             console.print(line)
         return
-    console.print(rates_table(noise))
+    print_table(rates_table(noise))
     for line in summary(noise):
         # What the service says is no markup.
         console.print(line, markup=False)
     if noise.learned or (noise.known and noise.rates_by_label):
-        console.print(in_force_table(noise))
+        print_table(in_force_table(noise))
     if noise.history:
-        console.print(history_table(noise.history))
+        print_table(history_table(noise.history))
     newest = next((estimate for estimate in noise.history if estimate.by_label), None)
     if newest is not None:
-        console.print(label_table(newest))
+        print_table(label_table(newest))
         console.print(label_summary(newest))
 
 

@@ -1,4 +1,4 @@
-"""What a command writes in the end: JSON, and files; what would refuse these is said before."""
+"""What a command writes in the end: tables, JSON and files, the last looked at before the work."""
 
 from __future__ import annotations
 
@@ -7,8 +7,21 @@ import sys
 from pathlib import Path
 
 import msgspec
+from rich.console import Console
+from rich.table import Table
 
 from clients import InputError
+
+#: Tables find room in so many columns. A narrower terminal breaks their lines; made narrower, they
+#: would have cells cut off, and a number that is cut off is another one.
+TABLE_CHARS = 80
+
+
+def print_table(table: Table) -> None:
+    """Print a table, as wide as it has to be."""
+    console = Console(highlight=False)
+    console.width = max(TABLE_CHARS, console.width)
+    console.print(table)
 
 
 def print_json(value: msgspec.Struct) -> None:

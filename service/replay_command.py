@@ -38,7 +38,7 @@ from service.complaints import of_pydantic
 from service.errors import ServiceError
 from service.features import A_NUMBER, MAX_VALUE
 from service.inprocess import InProcessPlayer
-from service.outputs import check_outputs
+from service.outputs import check_outputs, print_table
 from service.spec import ESTIMATE_AFTER
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _replay(
             end_if_asked()
             board.update(done)
     elapsed_s = board.elapsed_s
-    console.print(table(replay.tracks, window=args.window))
+    print_table(table(replay.tracks, window=args.window))
     pace = f"{stream.horizon / elapsed_s:,.0f} a second"
     console.print(f"{stream.horizon:,} rounds in {elapsed_s:,.1f} s, {pace}")
     if args.json:

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
 from clients import InputError, Relearned
-from service.outputs import check_outputs, print_json
+from service.outputs import check_outputs, print_json, print_table
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder that refuses even root")
@@ -55,3 +56,16 @@ def test_json_is_utf_8_whatever_the_terminal_takes(monkeypatch: pytest.MonkeyPat
     )
     sys.stdout.flush()
     assert written.getvalue().startswith('{"name":"é",'.encode())
+
+
+def test_a_number_is_not_cut_off(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a narrow window a table lost its last columns, and ends of numbers: 22,608 was 22,6…."""
+    monkeypatch.setenv("COLUMNS", "20")
+    table = Table()
+    for name in ("error so far", "greedy error", "clicks"):
+        table.add_column(name, justify="right")
+    table.add_row("12.3 %", "45.6 %", "22,608")
+    print_table(table)
+    assert "22,608" in capsys.readouterr().out
