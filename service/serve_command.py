@@ -82,4 +82,4 @@ def refuse_unknown(names: Iterable[str]) -> None:
     known = {f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields} | OTHER_VARIABLES
     for name in sorted(names):
         if name.upper().startswith(ENV_PREFIX) and name.upper() not in known:
-            raise Refused(f"{name}: there is no such setting (see docs/settings.md)")
+            raise Refused(f"{name}: there is no such setting (see misclick serve --help)")
