@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import httpx
@@ -186,6 +187,9 @@ def run_storm(
         time.sleep(seconds)
         nemesis.end()
         time.sleep(QUIET_S)
+        # The players go on until whoever was killed last has answered, however busy the machine.
+        with contextlib.suppress(RuntimeError):
+            wait_until(lambda: NEVER_S not in chain(*recoveries(storm)), "answers", NEVER_S)
         stop.set()
         for player in players:
             player.join()
