@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.base import FloatArray
-from learners.neighbors.graph import NeighborGraph
+from learners.neighbors.enemies import EnemyGraph
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS
 from learners.neighbors.metrics import Rows
 from learners.neighbors.options import check_flag
@@ -76,24 +76,13 @@ class AKNN(WindowLearner):
         metric: str = "euclidean",
     ) -> None:
         super().__init__(n_features, n_labels, window=window, k=k, metric=metric)
-        # Not the graph of hubs and alarms: who is nearest of each label says nothing of those.
-        self._enemies = NeighborGraph(self._examples, 1, n_classes=self.n_labels)
+        # Not the graph of hubs and alarms: who is nearest of other labels says nothing of those.
+        self._enemies = EnemyGraph(self._examples)
 
     def radii(self) -> FloatArray:
         """Return r_i of all examples, oldest first; infinite where there is no other label."""
-        live = self._examples.live()
-        nearest = np.full(len(live), np.inf)
-        for label in np.flatnonzero(self._examples.label_counts(self.n_labels)).tolist():
-            keys = self._enemies.keys(live, pool=label)[:, 0]
-            enemy = self._examples.labels[live] != label
-            nearest[enemy] = np.minimum(nearest[enemy], keys[enemy])
-        return np.maximum(self._examples.metric.distances(nearest), _LEAST_RADIUS)
-
-    def add_label(self) -> int:
-        """Add a label, which nobody has yet, and return its code."""
-        self._check_label_counts(self.n_labels + 1)
-        self._enemies.add_class()
-        return super().add_label()
+        keys = self._enemies.keys(self._examples.live())[:, 0]
+        return np.maximum(self._examples.metric.distances(keys), _LEAST_RADIUS)
 
     def _insert(self, rows: Rows, labels: NDArray[np.integer]) -> None:
         self._enemies.insert_sound(rows, labels)

@@ -1,0 +1,80 @@
+"""For each example of a moving window its nearest enemy: the nearest one of another label."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learners.neighbors.graph import NeighborGraph, list_width
+from learners.neighbors.lists import NeighborLists, Revision
+from learners.neighbors.metrics import Proposals, Rows, Slots
+from learners.neighbors.search import Found, queries_per_pass
+from learners.neighbors.window import Window
+from learners.validation import FloatArray
+
+_FAR = np.float32(np.inf)
+
+
+class EnemyGraph(NeighborGraph):
+    """For each example the nearest one of another label, exact after every insert and eviction.
+
+    What a change costs does not depend on how many labels there are; lists for each class, as
+    `NeighborGraph` keeps them too, would be as many to follow.
+
+    Parameters
+    ----------
+    window
+        An empty window, changed from now on only through the graph.
+
+    Examples
+    --------
+    >>> graph = EnemyGraph(Window(9, n_features=1))
+    >>> slots = graph.insert(np.array([[0], [1], [5]], np.float32), np.array([0, 0, 1]))
+    >>> graph.neighbors(slots)[:, 0].tolist()
+    [2, 2, 1]
+    """
+
+    def __init__(self, window: Window) -> None:
+        super().__init__(window, k=1)
+
+    def _new_pool(self) -> NeighborLists:
+        return _EnemyLists(self.window, self.k, list_width(self.k))
+
+    def _plan(
+        self, number: int, gone: Slots, low: Rows, rows: Rows, labels: NDArray[np.integer]
+    ) -> tuple[Slots, Revision]:
+        friends = self.window.labels[: low.shape[1]] == labels[:, np.newaxis]
+        return super()._plan(number, gone, np.where(friends, _FAR, low), rows, labels)
+
+
+class _EnemyLists(NeighborLists):
+    """Lists that hold none of their owner's label."""
+
+    def search(self, owners: Slots) -> None:
+        """Search the lists of `owners` anew: each by itself, for equal rows may have two labels."""
+        window = self._window
+        step = queries_per_pass(window.extent)
+        for start in range(0, len(owners), step):
+            some = owners[start : start + step]
+            rows = window.rows[some]
+            self._store(some, *self.near(some, rows, window.propose(rows)))
+
+    def near(
+        self,
+        owners: Slots,
+        queries: Rows,
+        proposals: Proposals,
+        lines: NDArray[np.intp] | None = None,
+    ) -> Found:
+        """Return the enemies nearest to `owners`, out of proposals for the row of each."""
+        labels = self._window.labels
+        friends = labels[: proposals.low.shape[1]] == labels[owners][:, np.newaxis]
+        proposals.low[friends] = _FAR
+        return super().near(owners, queries, proposals, lines)
+
+    def _new_keys(
+        self, owners: Slots, entered: NDArray[np.bool_], rows: Rows, bounds: FloatArray
+    ) -> FloatArray:
+        keys = super()._new_keys(owners, entered, rows, bounds)
+        keys[~entered[:, owners].T] = np.inf
+        return keys
