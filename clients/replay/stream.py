@@ -18,6 +18,8 @@ from clients.replay.datasets import Dataset
 
 #: Rounds that are drawn at once. Part of what a seed means: a change is another stream.
 BLOCK = 4096
+#: A day of rounds at ten thousand a second; each takes two bytes a player.
+MAX_ROUNDS = 1_000_000_000
 #: Independent random sequences of one seed.
 _EXAMPLES, _ORDER, _FATES, _RATES = range(4)
 
@@ -70,10 +72,11 @@ class Noise:
             value = getattr(self, name)
             if not 0 <= value <= 1:
                 raise InputError(f"{name}: expected a share in [0, 1], got {value!r}")
-        if not 0 <= self.delay[0] <= self.delay[1]:
-            raise InputError(f"delay: expected 0 <= first <= last, got {self.delay!r}")
-        if self.shuffle < 0:
-            raise InputError(f"shuffle: expected at least 0, got {self.shuffle!r}")
+        if not 0 <= self.delay[0] <= self.delay[1] <= MAX_ROUNDS:
+            what = f"0 <= first <= last <= {MAX_ROUNDS:,}"
+            raise InputError(f"delay: expected {what}, got {self.delay!r}")
+        if not 0 <= self.shuffle <= MAX_ROUNDS:
+            raise InputError(f"shuffle: expected 0 to {MAX_ROUNDS:,}, got {self.shuffle!r}")
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class ClickStream:
     dataset
         Where the instances come from.
     horizon
-        Number of rounds, at least 1.
+        Number of rounds, 1 to 1,000,000,000.
     seed
         Equal seeds make equal streams; a shorter horizon is the beginning of a longer one.
     replacement
@@ -144,8 +147,8 @@ class ClickStream:
         replacement: bool = True,
         noise: Noise = Noise(),
     ) -> None:
-        if horizon < 1:
-            raise InputError(f"horizon: expected at least 1, got {horizon!r}")
+        if not 1 <= horizon <= MAX_ROUNDS:
+            raise InputError(f"horizon: expected 1 to {MAX_ROUNDS:,}, got {horizon!r}")
         if seed < 0:
             raise InputError(f"seed: expected at least 0, got {seed!r}")
         self.dataset = dataset

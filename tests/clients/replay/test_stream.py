@@ -171,6 +171,8 @@ def test_the_first_block_is_fixed() -> None:
         ({"delay": (3, 2)}, "delay"),
         ({"delay": (-1, 2)}, "delay"),
         ({"shuffle": -1}, "shuffle"),
+        ({"shuffle": 10**20}, "shuffle"),
+        ({"delay": (0, 10**20)}, "delay"),
         ({"rho_0": 1.0}, "rho_0"),
         ({"rho_1": -0.1}, "rho_1"),
         ({"rho_0": float("nan")}, "rho_0"),
@@ -184,7 +186,10 @@ def test_options_are_checked(options: dict[str, Any], name: str) -> None:
         ClickStream(DATA, horizon=10, noise=Noise(**options))
 
 
-@pytest.mark.parametrize(("options", "name"), [({"horizon": 0}, "horizon"), ({"seed": -1}, "seed")])
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [({"horizon": 0}, "horizon"), ({"horizon": 10**12}, "horizon"), ({"seed": -1}, "seed")],
+)
 def test_bounds_are_checked(options: dict[str, int], name: str) -> None:
     """So is a stream that cannot be."""
     with pytest.raises(InputError, match=f"^{name}"):
