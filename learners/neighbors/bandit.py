@@ -168,7 +168,7 @@ class NeighborBandit(Learner):
         """
         self._check_outcome(outcome)
         row = to_rows(outcome.x)[np.newaxis]
-        self._rounds[outcome.label].push(row, np.array([outcome.feedback]))
+        self._rounds[outcome.label].push_sound(row, np.array([outcome.feedback]))
 
     def set_rates(self, rho_0: float, rho_1: float) -> None:
         """Use these noise rates from now on, for the rounds before as well.
@@ -225,7 +225,7 @@ class NeighborBandit(Learner):
         ):
             rounds.first = rounds.next = first
             some, newest_first = slice(end - count, end), wrapped(first, count, self.window)
-            rounds.push(
+            rounds.push_sound(
                 np.roll(rows[some], -newest_first, axis=0), np.roll(feedback[some], -newest_first)
             )
         return self

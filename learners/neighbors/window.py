@@ -182,6 +182,10 @@ class Window:
         """
         check_rows(rows, self.n_features)
         check_labels(labels, len(rows), None)
+        self.push_sound(rows, labels)
+
+    def push_sound(self, rows: Rows, labels: NDArray[np.integer]) -> None:
+        """Do what `push` does, with rows that are known to be `sound`, and labels to be codes."""
         skipped = max(0, len(rows) - self.capacity)
         self.make_room(len(rows) - skipped)
         if skipped:

@@ -246,6 +246,6 @@ class WindowKeeper(Learner):
 
     def _insert(self, rows: Rows, labels: NDArray[np.integer]) -> None:
         if self._graph is None:
-            self._examples.push(rows, labels)
+            self._examples.push_sound(rows, labels)
         else:
             self._graph.insert_sound(rows, labels)
