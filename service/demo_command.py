@@ -24,7 +24,7 @@ from clients.replay.report import percent, plot, table
 from clients.replay.run import Replay, Track
 from clients.replay.stream import ClickStream, Noise
 from service.commands import ended, ending_in_order
-from service.outputs import check_outputs, print_table
+from service.outputs import check_outputs, print_table, terminal
 from service.replay_command import model_spec
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo and leave nothing running; return the exit status."""
-    console = Console(highlight=False)
+    console = terminal()
     try:
         # Before the replay: it takes a minute or two, and the picture comes last.
         args.png.parent.mkdir(parents=True, exist_ok=True)
@@ -166,7 +166,8 @@ def _summarise(
     )
     panels = {noise_title(*rates): replay.tracks for rates, replay in replays.items()}
     plot(panels, args.png, title=f"Image segments, {args.rounds:,} rounds of noisy clicks")
-    console.print(f"The error curves: {args.png.resolve()}", soft_wrap=True)
+    # A folder may be called as rich's markup is.
+    console.print(f"The error curves: {args.png.resolve()}", soft_wrap=True, markup=False)
 
 
 # -- the service ----------------------------------------------------------------------------

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from clients import MisclickError
 from clients.evaluation_report import doubts, slice_summary, values_table
 from service.commands import API_KEY_VARIABLE, client_of, ended
-from service.outputs import print_json
+from service.outputs import print_json, print_table, terminal
 
 if TYPE_CHECKING:
     from service.commands import Subparsers
@@ -52,9 +50,8 @@ def run(args: argparse.Namespace) -> int:
         print_json(found)
         return 0
     if found.policies:
-        # A narrower terminal breaks the lines; a number that is cut off would be another one.
-        Console(highlight=False, width=TABLE_CHARS).print(values_table(found))
-    console = Console(highlight=False)
+        print_table(values_table(found), chars=TABLE_CHARS)
+    console = terminal()
     for line in [*doubts(found), *slice_summary(found)]:
         console.print(line, markup=False)
     return 0

@@ -23,7 +23,7 @@ from clients.noise_report import (
 )
 from clients.window_noise_report import window_summary, window_tables
 from service.commands import API_KEY_VARIABLE, client_of, ended
-from service.outputs import check_outputs, print_json, print_table
+from service.outputs import check_outputs, print_json, print_table, terminal
 
 if TYPE_CHECKING:
     from service.commands import Subparsers
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
             if args.estimate:
                 number = client.estimate_noise(args.model)
                 # Standard output is for what is known in the end.
-                console = Console(stderr=True, highlight=False)
+                console = terminal(stderr=True)
                 noise = wait(client, args.model, number, wait_s=args.wait_s, console=console)
             else:
                 if args.cancel:
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             print_json(noise)
         else:
-            _show(noise, Console(highlight=False))
+            _show(noise, terminal())
         if args.png:
             _draw(args, noise)
     except (MisclickError, OSError, KeyboardInterrupt) as error:

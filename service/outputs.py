@@ -17,10 +17,15 @@ from clients import InputError
 TABLE_CHARS = 80
 
 
-def print_table(table: Table) -> None:
-    """Print a table, as wide as it has to be."""
-    console = Console(highlight=False)
-    console.width = max(TABLE_CHARS, console.width)
+def terminal(*, stderr: bool = False) -> Console:
+    """Return where to print: a label called `a:100:b` stays what it is called."""
+    return Console(stderr=stderr, highlight=False, emoji=False)
+
+
+def print_table(table: Table, *, chars: int = TABLE_CHARS) -> None:
+    """Print a table, as wide as it has to be; `chars` are what it has at least."""
+    console = terminal()
+    console.width = max(chars, console.width)
     console.print(table)
 
 

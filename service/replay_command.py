@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 from pydantic import ValidationError
-from rich.console import Console
 
 from clients import (
     Client,
@@ -38,7 +37,7 @@ from service.complaints import of_pydantic
 from service.errors import ServiceError
 from service.features import A_NUMBER, MAX_VALUE
 from service.inprocess import InProcessPlayer
-from service.outputs import check_outputs, print_table
+from service.outputs import check_outputs, print_table, terminal
 from service.spec import ESTIMATE_AFTER
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ def _replay(
     specs: Mapping[str, ModelSpec],
     end_if_asked: Callable[[], None],
 ) -> None:
-    console = Console(highlight=False)
+    console = terminal()
     stream = replay.stream
     board = LiveBoard(replay.tracks, stream.horizon, window=args.window, console=console)
     with board:

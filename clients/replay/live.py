@@ -100,4 +100,5 @@ class LiveBoard:
             errors = ", ".join(
                 f"{name} {percent(track.error())}" for name, track in self._tracks.items()
             )
-            self._console.print(f"{done:,} of {self._horizon:,}: {errors}; {pace}", soft_wrap=True)
+            line = f"{done:,} of {self._horizon:,}: {errors}; {pace}"
+            self._console.print(line, soft_wrap=True, markup=False)

@@ -10,13 +10,15 @@ from clients.replay.live import LiveBoard
 from clients.replay.run import Track
 
 
-def show(monkeypatch: pytest.MonkeyPatch, *, terminal: bool, round_s: float) -> str:
+def show(
+    monkeypatch: pytest.MonkeyPatch, *, terminal: bool, round_s: float, name: str = "one"
+) -> str:
     """Return what a replay of 50 rounds prints, each of which takes so long."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=100)
     track = Track(50)
     monkeypatch.setattr(time, "perf_counter", lambda: 1000 + round_s * track.done)
-    with LiveBoard({"one": track}, 50, window=10, console=console) as board:
+    with LiveBoard({name: track}, 50, window=10, console=console) as board:
         for done in range(1, 51):
             track.record(wrong=done % 2 == 0, wrong_greedy=False)
             board.update(done)
@@ -45,3 +47,11 @@ def test_a_log_file_gets_a_few_plain_lines(monkeypatch: pytest.MonkeyPatch) -> N
     # As often as a terminal, and not for each of those ten that passed meanwhile.
     lines = show(monkeypatch, terminal=False, round_s=1 / 64).splitlines()
     assert [line.split()[0] for line in lines] == ["17", "33", "49", "50"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_name_with_brackets_stays_whole(
+    monkeypatch: pytest.MonkeyPatch, *, terminal: bool
+) -> None:
+    """Rich takes [b] for the beginning of bold text, and [/b] alone for a mistake."""
+    assert "one[/b]" in show(monkeypatch, terminal=terminal, round_s=1, name="one[/b]")
