@@ -35,8 +35,9 @@ bench: $(INSTALLED) ## what a round costs, and the learners' claims in their sho
 	@$(BIN)/python -m benchmarks.learner_step
 	@$(BIN)/python -m benchmarks.http
 
-clean: ## remove what was installed and written here
-	rm -rf $(VENV) build dist *.egg-info out data .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## remove what was installed and made here, but for data/, which is what models have learned
+	rm -rf $(VENV) build dist *.egg-info out .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	  .import_linter_cache .schemathesis
 
 # torch is pinned; where the index offers its CPU build (2.13.0+cpu), pip prefers that one.
 $(INSTALLED): pyproject.toml
