@@ -30,7 +30,7 @@ format: $(INSTALLED) ## put the style right
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
-bench: $(INSTALLED) ## what a round costs, and the learners' claims in their short form
+bench: $(INSTALLED) ## what a round costs: of each learner alone, and over HTTP
 	@$(BIN)/pip install --quiet --editable '.[bench]'
 	@$(BIN)/python -m benchmarks.learner_step
 	@$(BIN)/python -m benchmarks.http
