@@ -1,7 +1,9 @@
-"""The head of a request is bounded: in bytes, and in the time until it is here.
+"""What a connection may take before anybody knows whose it is: bytes of heads, requests, and time.
 
-uvicorn collects headers as long as they come, and waits as long for the first one. So anybody who
-reaches the port, without a key, could fill the memory or use up the connections.
+uvicorn collects headers as long as they come, and waits as long for the first one; it parses
+requests as fast as they come, however far behind their answers are, at some 4 KB each; and it
+waits as long as it takes until an answer is read. So anybody who reaches the port, without a key,
+could fill the memory or use up the connections.
 """
 
 from __future__ import annotations
@@ -15,10 +17,20 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 MOST_HEAD_BYTES = 65_536
 #: How long a connection may take to send a head: from its beginning, or that of the connection.
 HEAD_S = 30.0
+#: Bytes that are parsed at a time, and only while no request waits for its turn. The shortest
+#: request has 18: a few hundred are parsed too early at most.
+PIECE_BYTES = 8192
+#: How long nothing of an answer may be taken. The kernel of this machine holds up to 4 MiB, and
+#: takes more once a third of that is gone: a client has to read 11 KiB a second at least.
+STUCK_S = 120.0
 
 
 class BoundedHeads(HttpToolsProtocol):
-    """uvicorn's protocol, closing connections whose request's head does not end."""
+    """uvicorn's protocol, closing connections whose request's head does not end.
+
+    So it does with those who do not read their answers. Requests that come before the answers to
+    earlier ones are left as bytes until these are sent.
+    """
 
     def connection_made(self, transport: Any) -> None:
         """Begin to speak HTTP on a connection."""
@@ -27,15 +39,43 @@ class BoundedHeads(HttpToolsProtocol):
         self._head: list[tuple[bytes, bytes]] | None = None
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
+        #: What came, and is not parsed yet.
+        self._rest = b""
+        self._unsent_bytes = 0
+        self._stuck_timer: asyncio.TimerHandle | None = None
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End with the connection."""
+        self._rest = b""
         self._wait_no_more()
+        self._stuck_no_more()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take in a piece of what the client sends."""
+        """Take in what the client sends."""
+        if self._rest or self.pipeline or len(data) > PIECE_BYTES:
+            self._rest += data
+            self._take_rest()
+        else:
+            self._take(data)
+
+    def on_response_complete(self) -> None:
+        """Go on with the requests that have come meanwhile."""
+        super().on_response_complete()
+        if self._rest:
+            self._take_rest()
+
+    def _take_rest(self) -> None:
+        while self._rest and not self.pipeline:
+            piece, self._rest = self._rest[:PIECE_BYTES], self._rest[PIECE_BYTES:]
+            self._take(piece)
+            if self.transport.is_closing():
+                self._rest = b""
+        if self._rest:
+            self.flow.pause_reading()
+
+    def _take(self, data: bytes) -> None:
         before = self._head
         super().data_received(data)
         if self._head is None:
@@ -45,7 +85,7 @@ class BoundedHeads(HttpToolsProtocol):
         if self._head_bytes > MOST_HEAD_BYTES:
             self._head = None
             self.send_400_response(f"expected a head of at most {MOST_HEAD_BYTES} bytes")
-        elif self._head_timer is None:
+        elif self._head_timer is None and not self._rest:
             self._wait_for_head()
 
     def on_message_begin(self) -> None:
@@ -66,3 +106,30 @@ class BoundedHeads(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    # -- answers --------------------------------------------------------------------------
+    def pause_writing(self) -> None:
+        """Wait until the client has read what was sent, but not for ever."""
+        super().pause_writing()
+        if self._stuck_timer is None:
+            self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        """Go on sending."""
+        self._stuck_no_more()
+        super().resume_writing()
+
+    def _wait_for_reader(self) -> None:
+        self._unsent_bytes = self.transport.get_write_buffer_size()
+        self._stuck_timer = self.loop.call_later(STUCK_S, self._look_at_reader)
+
+    def _look_at_reader(self) -> None:
+        if self.transport.get_write_buffer_size() < self._unsent_bytes:
+            self._wait_for_reader()
+        else:
+            self.transport.abort()
+
+    def _stuck_no_more(self) -> None:
+        if self._stuck_timer is not None:
+            self._stuck_timer.cancel()
+            self._stuck_timer = None

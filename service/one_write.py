@@ -46,12 +46,23 @@ class JoiningTransport(asyncio.Transport):
     def _flush(self) -> None:
         if self._held:
             held, self._held, self._size = self._held, [], 0
-            self._transport.write(b"".join(held))
+            # A client may have gone in the turn in which it was answered.
+            if not self._transport.is_closing():
+                self._transport.write(b"".join(held))
 
     def close(self) -> None:
         """Close the connection once everything was sent."""
         self._flush()
         self._transport.close()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._held, self._size = [], 0
+        self._transport.abort()
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes wait until the client takes them."""
+        return self._size + self._transport.get_write_buffer_size()
 
     def is_closing(self) -> bool:
         """Say whether the connection is closed or about to be."""

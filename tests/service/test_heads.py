@@ -21,13 +21,18 @@ GET = b"GET / HTTP/1.1\r\nHost: x\r\nX: " + 150 * b"x" + b"\r\n\r\n"
 OK = b"HTTP/1.1 200 OK"
 
 
+#: More than the kernel takes for a client that does not read.
+LONG = bytes(32 * 2**20)
+
+
 async def answer(scope: Any, receive: Any, send: Any) -> None:
     """Answer each request once its body is here."""
     while (await receive()).get("more_body"):
         pass
     await asyncio.sleep(0.4 if scope["path"] == "/slow" else 0)
     await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"done"})
+    body = LONG if scope["path"] == "/long" else b"done"
+    await send({"type": "http.response.body", "body": body})
 
 
 @asynccontextmanager
@@ -100,3 +105,53 @@ async def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyP
     async with connected() as (reader, writer):
         writer.write(GET.replace(b"/", b"/slow", 1))
         assert (await reader.readuntil(b"done")).startswith(OK)
+
+
+async def test_requests_that_wait_for_their_turn_are_not_parsed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Protects memory from thousands of requests at once: parsed, each takes a hundred times more.
+
+    They are answered all the same, in their order.
+    """
+    made: list[OneWriteProtocol] = []
+    most = 0
+
+    class Watched(OneWriteProtocol):
+        def on_headers_complete(self) -> None:
+            nonlocal most
+            super().on_headers_complete()
+            made.append(self)
+            most = max(most, len(self.pipeline))
+
+    monkeypatch.setattr("tests.service.test_heads.OneWriteProtocol", Watched)
+    short = b"GET / HTTP/1.1\r\n\r\n"
+    count = 20_000
+    async with connected() as (reader, writer):
+        writer.write(count * short)
+        found = 0
+        while found < count:
+            found += (await reader.read(65_536)).count(b"done")
+        writer.write(GET)
+        assert (await reader.readuntil(b"done")).startswith(OK)
+    assert len(made) == count + 1
+    assert most <= heads.PIECE_BYTES / len(short) + 1
+
+
+@pytest.mark.parametrize("reads", [False, True])
+async def test_who_does_not_read_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, reads: bool
+) -> None:
+    """Protects the calls of others from answers that nobody takes; slow readers get theirs."""
+    monkeypatch.setattr(heads, "STUCK_S", 0.3)
+    async with connected() as (reader, writer):
+        writer.write(GET.replace(b"/", b"/long", 1))
+        if not reads:
+            # Of what the kernels hold for it, nothing is taken: it ends with that.
+            await asyncio.sleep(1.0)
+        found = pieces = 0
+        with contextlib.suppress(ConnectionError):
+            while found <= len(LONG) and (piece := await reader.read(65_536)):
+                found, pieces = found + len(piece), pieces + 1
+                await asyncio.sleep(0 if pieces % 16 else 0.03)
+        assert (found > len(LONG)) is reads
