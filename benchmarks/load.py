@@ -1,5 +1,7 @@
 """A load generator for loopback: some connections, each asking again as soon as it is answered.
 
+Or so many requests a second: one that finds all connections busy waits from when it was due.
+
 The client has to be cheap, for it shares the machine with the server under test: requests are
 made beforehand, answers are cut out of the stream and read afterwards.
 """
@@ -7,6 +9,7 @@ made beforehand, answers are cut out of the stream and read afterwards.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -51,20 +54,27 @@ def http_request(url: str, path: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
-def run_load(url: str, requests: Sequence[bytes], connections: int) -> Load:
-    """Send every request once over so many connections; return what was measured."""
-    return uvloop.run(_run(url, requests, connections))
+def run_load(
+    url: str, requests: Sequence[bytes], connections: int, per_second: float = math.inf
+) -> Load:
+    """Send every request once over so many connections; return what was measured.
+
+    They are sent so many `per_second`, at equal distances, or each as soon as can be.
+    """
+    return uvloop.run(_run(url, requests, connections, per_second))
 
 
-async def _run(url: str, requests: Sequence[bytes], connections: int) -> Load:
+async def _run(url: str, requests: Sequence[bytes], connections: int, per_second: float) -> Load:
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
     load = Load()
-    todo = iter(requests)
+    todo = _schedule(requests, per_second)
     clients = []
     for _ in range(connections):
         _, client = await loop.create_connection(
-            lambda: _Client(todo, load), parts.hostname or "127.0.0.1", parts.port or 80
+            lambda: _Client(todo, load, paced=per_second < math.inf),
+            parts.hostname or "127.0.0.1",
+            parts.port or 80,
         )
         clients.append(client)
     begin_s = time.perf_counter()
@@ -76,10 +86,18 @@ async def _run(url: str, requests: Sequence[bytes], connections: int) -> Load:
     return load
 
 
+def _schedule(requests: Sequence[bytes], per_second: float) -> Iterator[tuple[bytes, float]]:
+    """Yield each request, and from when on it may be sent."""
+    begin_s, gap_s = time.perf_counter(), 1 / per_second
+    for place, request in enumerate(requests):
+        yield request, begin_s + place * gap_s
+
+
 class _Client(asyncio.Protocol):
-    def __init__(self, todo: Iterator[bytes], load: Load) -> None:
+    def __init__(self, todo: Iterator[tuple[bytes, float]], load: Load, *, paced: bool) -> None:
         self._todo = todo
         self._load = load
+        self._paced = paced
         self._buffer = b""
         self._asked_s = 0.0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -88,13 +106,22 @@ class _Client(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def ask(self) -> None:
-        """Send the next request, or end."""
-        request = next(self._todo, None)
-        if request is None:
+        """Send the next request when it is due, or end."""
+        following = next(self._todo, None)
+        if following is None:
             self.done.set_result(None)
             self._transport.close()
             return
-        self._asked_s = time.perf_counter()
+        request, due_s = following
+        now_s = time.perf_counter()
+        if now_s < due_s:
+            # The loop's clock rings up to a millisecond late, which is no fault of the server's.
+            asyncio.get_running_loop().call_later(due_s - now_s, self._send, request)
+        else:
+            self._send(request, due_s if self._paced else now_s)
+
+    def _send(self, request: bytes, since_s: float | None = None) -> None:
+        self._asked_s = time.perf_counter() if since_s is None else since_s
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
