@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import msgspec
 import numpy as np
@@ -73,7 +73,8 @@ def numbers(where: str, values: Sequence[float] | NDArray[np.generic]) -> list[f
             shape = values.shape
             raise InputError(f"{where}: expected an array of one dimension, got shape {shape}")
         values = values.tolist()
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    # A set has its numbers in any order.
+    if isinstance(values, str | bytes | Set) or not isinstance(values, Iterable):
         raise InputError(f"{where}: expected a list or an array of numbers, got {_quote(values)}")
     found = list(values)
     try:

@@ -5,7 +5,7 @@ Each function returns a `Call`, or several for a batch; `Client` and `AsyncClien
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -61,6 +61,9 @@ IMPORT_S = 3600.0
 def create_model(spec: ModelSpec) -> Call[Model]:
     """POST /v1/models."""
     names("labels", spec.labels)
+    if isinstance(spec.labels, Set):
+        # Another process has it in another order, and would be told of another spec.
+        raise InputError("labels: expected a list or a tuple, which have an order, got a set")
     if not isinstance(spec.label_features, msgspec.UnsetType):
         for name, values in spec.label_features.items():
             numbers(f"label_features[{name!r}]", values)

@@ -119,6 +119,7 @@ def test_features_of_labels_are_checked_here_too() -> None:
         (5, "x: expected a list or an array of numbers, got 5"),
         (None, "x: expected a list or an array of numbers, got None"),
         ("0.5", "x: expected a list or an array of numbers, got '0.5'"),
+        ({0.5}, r"x: expected a list or an array of numbers, got \{0\.5\}"),
     ],
 )
 def test_what_is_no_number_is_named(x: Any, said: str) -> None:
@@ -139,6 +140,16 @@ def test_one_string_is_no_list_of_names() -> None:
     ):
         with pytest.raises(InputError, match=f"^{where}: expected a list of names, got 'hat'"):
             call()
+
+
+def test_a_set_has_no_order() -> None:
+    """Each process sent labels in another order, and the second was told of another spec."""
+    labels: Any = {"hat", "cap"}
+    with pytest.raises(InputError, match="^labels: expected a list or a tuple"):
+        _wire.create_model(ModelSpec(name="m", labels=labels, features=Dense(1)))
+    some: Any = {"hat"}
+    body = _sent(_wire.predict("m", Instance(x=[1], allowed=some), "r").body)
+    assert body["allowed"] == ["hat"]
 
 
 def test_what_json_cannot_say_is_refused() -> None:
