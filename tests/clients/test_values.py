@@ -145,7 +145,7 @@ def test_one_string_is_no_list_of_names() -> None:
 def test_a_set_has_no_order() -> None:
     """Each process sent labels in another order, and the second was told of another spec."""
     labels: Any = {"hat", "cap"}
-    with pytest.raises(InputError, match="^labels: expected a list or a tuple"):
+    with pytest.raises(InputError, match=r"^labels: expected a list or a tuple"):
         _wire.create_model(ModelSpec(name="m", labels=labels, features=Dense(1)))
     some: Any = {"hat"}
     body = _sent(_wire.predict("m", Instance(x=[1], allowed=some), "r").body)
