@@ -1,7 +1,8 @@
 """Learners that survive misclicks: pure, deterministic, one round at a time.
 
 The contract
-    `Learner`, `Distribution`, `Outcome`, `draw`, `State`.
+    `Learner`, `Distribution`, `Outcome`, `draw`, `draw_each`; and the types that it is told in,
+    `State`, `StateValue`, `FloatArray`, `BoolArray`.
 Making one
     `create` from plain values, `LEARNERS` by kind.
 Bandit learners, from the bit that says whether a shown label was right
@@ -34,7 +35,15 @@ from learners.bandits.perceptron import Perceptron
 from learners.bandits.rcine import RCINE
 from learners.bandits.rcnbf import RCNBF
 from learners.bandits.soba import SOBA
-from learners.base import Distribution, Learner, Outcome, State
+from learners.base import (
+    BoolArray,
+    Distribution,
+    FloatArray,
+    Learner,
+    Outcome,
+    State,
+    StateValue,
+)
 from learners.drawing import draw, draw_each
 from learners.errors import (
     InputError,
@@ -75,8 +84,10 @@ __all__ = [
     "SOBA",
     "AutoRkNN",
     "Banditron",
+    "BoolArray",
     "Confidit",
     "Distribution",
+    "FloatArray",
     "Forward",
     "ForwardSoftmax",
     "HwKNN",
@@ -92,6 +103,7 @@ __all__ = [
     "RkNN",
     "State",
     "StateError",
+    "StateValue",
     "UnsupportedError",
     "create",
     "draw",

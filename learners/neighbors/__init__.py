@@ -10,7 +10,8 @@ A bandit learner
 Filters
     `LaplaceFilter`, a view of a window; `wilson`, `icf`, `drop3`, `hmn_ei`, in batch.
 Underneath
-    `Window`, `NeighborGraph` and what is counted over it: `Occurrences`, `NeighborhoodLabels`.
+    `Window`, `NeighborGraph` and what is counted over it: `Occurrences`, `NeighborhoodLabels`, or
+    any other `Observer`. `to_rows` makes the `Rows` that they take; places in a window are `Slots`.
 """
 
 from learners.neighbors.alarm import HubAlarm, HubWatch, hub_alarm
@@ -19,19 +20,20 @@ from learners.neighbors.auto import AutoRkNN, Validation
 from learners.neighbors.bandit import NeighborBandit
 from learners.neighbors.counts import NeighborhoodLabels, Occurrences
 from learners.neighbors.editing import drop3, hmn_ei, icf, wilson
-from learners.neighbors.graph import NeighborGraph
+from learners.neighbors.graph import NeighborGraph, Observer
 from learners.neighbors.hfnn import HFNN
 from learners.neighbors.hiknn import HIKNN
 from learners.neighbors.hubness import HubnessReport, hubness_report
 from learners.neighbors.hubness_learner import HwKNN
 from learners.neighbors.knn import KNN
 from learners.neighbors.laplacian import LaplaceFilter
+from learners.neighbors.metrics import Rows, Slots
 from learners.neighbors.neighborhood_noise import WindowNoise
 from learners.neighbors.neighborhoods import Neighborhoods
 from learners.neighbors.nhbnn import NHBNN
 from learners.neighbors.rknn import PlugIn, RkNN
 from learners.neighbors.weighted import AKNN, NWKNN
-from learners.neighbors.window import Window
+from learners.neighbors.window import Window, to_rows
 from learners.neighbors.window_learner import Voter, WindowLearner
 
 __all__ = [
@@ -52,9 +54,12 @@ __all__ = [
     "NeighborGraph",
     "NeighborhoodLabels",
     "Neighborhoods",
+    "Observer",
     "Occurrences",
     "PlugIn",
     "RkNN",
+    "Rows",
+    "Slots",
     "Validation",
     "Voter",
     "Window",
@@ -65,5 +70,6 @@ __all__ = [
     "hub_alarm",
     "hubness_report",
     "icf",
+    "to_rows",
     "wilson",
 ]
