@@ -358,7 +358,7 @@ def check_extremes_stay_finite(make: LearnerFactory) -> None:
     rng = np.random.default_rng(14)
     for i in range(2_000):
         size = (1e6, 1e-3, 1e-7, 1e-160, 0.0)[int(rng.integers(5))]
-        x = size * rng.choice([-1.0, 1.0, 0.3, 0.0], D)
+        x = size * rng.choice(np.array([-1.0, 1.0, 0.3, 0.0]), D)
         decision = learner.distribution(x)
         assert_distribution(decision, K)
         label = int(rng.integers(K))

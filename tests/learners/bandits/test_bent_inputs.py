@@ -63,7 +63,7 @@ def test_what_instances_have_in_common_is_taken_away() -> None:
 
 def test_a_constant_feature_changes_nothing_in_the_long_run() -> None:
     """One that was added to centred instances is gone once the mean is known."""
-    xs = np.random.default_rng(0).choice([-1.0, 1.0], (CENTRE_ROUNDS, 4))
+    xs = np.random.default_rng(0).choice(np.array([-1.0, 1.0]), (CENTRE_ROUNDS, 4))
     plain, added = BentInputs(4, 0, padded=5, seed=0), BentInputs(5, 0, padded=6, seed=0)
     _learn(plain, xs)
     _learn(added, np.hstack([xs, np.full((len(xs), 1), 3.0)]))
