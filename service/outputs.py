@@ -42,7 +42,7 @@ def check_outputs(**files: Path | None) -> None:
     for option, path in files.items():
         if path is None:
             continue
-        other = seen.setdefault(path.resolve(), option)
+        other = seen.setdefault(path.absolute(), option)
         if other != option:
             raise InputError(f"--{option}: expected another file than --{other}, got '{path}'")
         if path.is_dir():
