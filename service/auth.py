@@ -93,7 +93,17 @@ class Keys:
             raise ValueError(f"keys file {path}: {where}: expected {expected}") from None
         if not 0 < len(keys) <= MAX_KEYS:
             raise ValueError(f"keys file {path}: expected 1 to {MAX_KEYS} keys, got {len(keys)}")
+        places: dict[str, int] = {}
+        for place, key in enumerate(keys):
+            if places.setdefault(key.sha256, place) != place:
+                what = f"another key than [{places[key.sha256]}]: one key has one tenant"
+                raise ValueError(f"keys file {path}: [{place}]: expected {what}")
         return cls(keys)
+
+    @property
+    def tenants(self) -> frozenset[str]:
+        """Whose keys are known."""
+        return frozenset(caller.tenant for caller in self._callers.values())
 
     @property
     def open(self) -> bool:

@@ -1,9 +1,10 @@
 """The outermost layer: limits, times and counts every request; shortens the two hot calls.
 
-Starlette has no body limit and FastAPI's routing costs more than a round of a learner. So
-requests pass here first: a body is counted as it streams in, too many requests at once are
-turned away, and predict and feedback of one instance go straight to `Calls`, which their
-FastAPI routes call too; without the shortcut the same answers take 150 microseconds longer.
+Starlette has no body limit and FastAPI's routing costs more than a round of a learner, and reads
+the body before it asks who sent it. So requests pass here first: whose key it is comes before all
+else, a body is counted as it streams in, and too many requests at once are turned away. Predict
+and feedback of one instance go straight to `Calls`, which their FastAPI routes call too; without
+the shortcut the same answers take 150 microseconds longer.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias, cast
 from urllib.parse import parse_qsl
@@ -20,8 +21,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service import wire
-from service.auth import Keys
+from service.auth import Caller, Keys
 from service.auth import Scope as KeyScope
+from service.browsers import PageGuard
 from service.calls import Calls
 from service.errors import (
     Detail,
@@ -46,6 +48,9 @@ PREFIX = "/v1/models/"
 #: Bytes of bodies that one worker holds at once (and one body always). Parsed, they take three
 #: times as much.
 MOST_HELD_BYTES = 128 * 2**20
+#: Share of the calls of one worker that one of several tenants may have under way: whoever sends
+#: half a body, or reads no answers, should not keep the others out.
+TENANT_SHARE = 0.75
 #: Counted as the status of a request whose client went away, as other servers do.
 CLIENT_GONE = 499
 #: Methods that metrics tell apart: anybody may invent others.
@@ -71,7 +76,11 @@ class Edge:
         self._keys = keys
         self._settings = settings
         self._metrics = metrics
+        self._guard = PageGuard() if keys.open else None
         self._active = 0
+        self._active_of: dict[str, int] = {}
+        share = TENANT_SHARE if len(keys.tenants) > 1 else 1.0
+        self._most_of_tenant = max(1, int(settings.max_requests * share))
         self._held_bytes = 0
         self._most_held_bytes = max(MOST_HELD_BYTES, settings.max_batch_body_bytes)
         self._hot: dict[str, tuple[Call, KeyScope, str]] = {
@@ -86,25 +95,28 @@ class Edge:
             return
         begin_s = time.perf_counter()
         answer = _Answer(send)
-        self._active += 1
-        try:
-            route = await self._answer(scope, receive, answer)
-        finally:
-            self._active -= 1
+        route = await self._answer(scope, receive, answer)
         method = scope["method"] if scope["method"] in METHODS else "other"
         self._metrics.observe(route, method, answer.status, time.perf_counter() - begin_s)
 
     async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> str:
         path: str = scope["path"]
-        hot = None
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        hot = tenant = None
         if scope["method"] == "POST" and path.startswith(PREFIX):
             model, _, call = path[len(PREFIX) :].partition("/")
             hot = self._hot.get(call) if model else None
         try:
+            if self._guard is not None:
+                self._guard.check(headers)
             if path.startswith("/v1/"):
-                self._check_taken(scope["method"])
+                caller = self._caller(headers)
+                tenant = self._enter(caller.tenant, scope["method"])
             if hot is not None:
-                await self._answer_hot(hot, model, scope, receive, answer)
+                call_of, needed, _ = hot
+                caller.require(needed)
+                body = await self._hot_body(scope, headers, receive)
+                await answer.json(await call_of(caller.key_of(model), body))
             else:
                 with self._limited(scope, receive) as limited:
                     await self._app(scope, limited, answer)
@@ -116,36 +128,38 @@ class Edge:
         except Exception:
             log.exception("a request failed", extra={"path": path})
             await answer.fail()
+        finally:
+            if tenant is not None:
+                self._active -= 1
+                self._active_of[tenant] -= 1
         return route_of(scope) if hot is None else hot[2]
 
-    def _check_taken(self, method: str) -> None:
-        """Raise TooManyRequests or Unavailable where no call of this kind is taken now."""
-        if self._active > self._settings.max_requests:
-            raise TooManyRequests(f"{self._settings.max_requests} requests are being answered")
+    def _caller(self, headers: Mapping[bytes, bytes]) -> Caller:
+        authorization = headers.get(b"authorization")
+        return self._keys.caller(None if authorization is None else authorization.decode("latin-1"))
+
+    def _enter(self, tenant: str, method: str) -> str:
+        """Count a call of this tenant, or raise: TooManyRequests, or Unavailable for its kind."""
+        of_tenant = self._active_of.get(tenant, 0)
+        if self._active >= self._settings.max_requests:
+            raise TooManyRequests(f"{self._active} requests are being answered")
+        if of_tenant >= self._most_of_tenant:
+            raise TooManyRequests(f"{of_tenant} requests of this tenant are being answered")
         if method not in READING:
             self._watch.check()
+        self._active += 1
+        self._active_of[tenant] = of_tenant + 1
+        return tenant
 
-    async def _answer_hot(
-        self,
-        hot: tuple[Call, KeyScope, str],
-        model: str,
-        scope: Scope,
-        receive: Receive,
-        answer: _Answer,
-    ) -> None:
-        call, needed, _ = hot
-        headers = dict(scope["headers"])
-        authorization = headers.get(b"authorization")
-        given = None if authorization is None else authorization.decode("latin-1")
-        caller = self._keys.caller(given)
-        caller.require(needed)
+    async def _hot_body(
+        self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive
+    ) -> bytes:
         if scope["query_string"]:
             _check_query_names(scope["query_string"], frozenset())
         check_content_type(headers.get(b"content-type"), (JSON,))
         most = self._settings.max_body_bytes
         check_content_length(headers.get(b"content-length"), most)
-        body = await self._body(receive, most)
-        await answer.json(await call(caller.key_of(model), body))
+        return await self._body(receive, most)
 
     async def _body(self, receive: Receive, most: int) -> bytes:
         parts: list[bytes] = []

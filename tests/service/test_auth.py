@@ -287,6 +287,7 @@ GOOD = {"name": "n", "tenant": "t", "scopes": ["admin"], "sha256": "0" * 64}
         (json.dumps([GOOD | {"scopes": []}]), "[0].scopes"),
         (json.dumps([GOOD | {"tenant": "SECRET-KEY/"}]), "[0].tenant"),
         (json.dumps([{"name": "SECRET-KEY"}]), "[0].tenant"),
+        (json.dumps([GOOD, GOOD | {"tenant": "other"}]), "[1]: expected another key than [0]"),
     ],
 )
 def test_a_bad_file_is_described_without_what_is_in_it(tmp_path: Path, text: str, why: str) -> None:
