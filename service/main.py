@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import ipaddress
 import logging
 import os
 import shutil
@@ -136,6 +137,10 @@ def _listen(settings: Settings) -> socket.socket:
     except OSError as error:
         listener.close()
         raise Refused(f"cannot listen on {settings.host}:{settings.port}: {error}") from error
+    address = listener.getsockname()[0]
+    if settings.keys_file is None and not ipaddress.ip_address(address).is_loopback:
+        listener.close()
+        raise Refused(f"{settings.host} is {address} here, which others can reach: set keys_file")
     listener.listen(2048)
     listener.set_inheritable(True)
     return listener

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.main import Refused, _embedded, _shared_metrics
+from service.main import Refused, _embedded, _listen, _shared_metrics
 from service.metrics import SHARED_FOLDER
 from service.settings import Settings
 from tests.serving import Service
@@ -47,6 +48,20 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "valkey.conf").rmdir()
     with _embedded(settings):
         pass
+
+
+def test_localhost_has_to_be_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A hosts file may say otherwise, and without keys everybody who reaches it is the admin."""
+
+    class Elsewhere(socket.socket):
+        def getsockname(self) -> tuple[str, int]:
+            return "10.0.0.7", 8000
+
+    _listen(Settings(host="localhost", port=0)).close()
+    monkeypatch.setattr("socket.socket", Elsewhere)
+    with pytest.raises(Refused, match=r"localhost is 10\.0\.0\.7 here, which others can reach"):
+        _listen(Settings(host="localhost", port=0))
+    _listen(Settings(host="localhost", port=0, keys_file=tmp_path)).close()
 
 
 def test_the_metrics_folder_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
