@@ -15,13 +15,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from learners.base import check_count
 from learners.errors import InputError, ParameterError, expected
 from learners.noise.estimate import IntArray, NoiseEstimate
 from learners.noise.held_out import RULES, HeldOut, read
 from learners.noise.nrest_network import Arrays, Fold, Network, Tensors, Watch, train_fold
 from learners.noise.rates import NoiseRates
-from learners.noise.verdict import Doubt, doubts, refusals
-from learners.validation import FloatArray, check_choice, check_instances, check_number, is_integer
+from learners.noise.verdict import LEAST_ROUNDS, Doubt, doubts, refusals
+from learners.validation import FloatArray, check_choice, check_instances, check_number
 
 #: A feature whose spread is below this share of the features' root mean square spread is not
 #: blown up to unit spread: in an image it is a pixel at the margin.
@@ -33,6 +34,9 @@ BINS = 50
 _BLOCK = 8192
 #: torch takes no seed from here on; numpy takes any.
 _TORCH_SEEDS = 1 << 64
+#: Thirty years; and more threads than a machine has cores, of which torch makes as many as it is
+#: told to.
+_LONGEST_S, _MOST_THREADS = 1e9, 1024
 
 
 class Trained(NamedTuple):
@@ -84,23 +88,25 @@ class NREst:
     seed
         Of the folds, the first weights and the order of the rounds; default 0.
     folds
-        At least 2, default 3. Cost grows with it; more help where rounds are few.
+        At least 2 and at most 200, the rounds of the smallest block; default 3. Cost grows with
+        it; more help where rounds are few.
     most_epochs
         Epochs of one fold at most, default 30.
     beta_min
         Rates are kept to ``rho_0 + rho_1 <= 1 - beta_min``; in (0, 1), default 0.05.
     time_limit_s
-        Seconds after which training ends with what it has, checked between steps; None (default)
-        for no limit. A fold that has not finished an epoch by then is a doubt in the verdict.
+        Seconds, up to 1e9, after which training ends with what it has, checked between steps; None
+        (default) for no limit. A fold that has not finished an epoch by then is a doubt in the
+        verdict.
     threads
-        torch's threads while it trains, default 1.
+        torch's threads while it trains, up to 1,024; default 1.
     device
         Where torch computes, as torch names it; default "cpu".
 
     Raises
     ------
     ParameterError
-        If an option is out of range.
+        If an option is out of range, or there is no such device.
 
     References
     ----------
@@ -132,20 +138,22 @@ class NREst:
         threads: int = 1,
         device: str = "cpu",
     ) -> None:
-        self.n_labels = _count("n_labels", n_labels, 2)
+        self.n_labels = check_count("n_labels", n_labels, 2)
         self.rule = check_choice("rule", rule, RULES)
-        self.seed = _count("seed", seed, 0)
-        self.folds = _count("folds", folds, 2)
-        self.most_epochs = _count("most_epochs", most_epochs, 1)
+        self.seed = check_count("seed", seed, 0)
+        self.folds = check_count("folds", folds, 2, LEAST_ROUNDS)
+        self.most_epochs = check_count("most_epochs", most_epochs)
         self.beta_min = check_number("beta_min", beta_min, 1e-3, 1.0 - 1e-3)
         if time_limit_s is not None:
-            time_limit_s = check_number("time_limit_s", time_limit_s, 0.0, float("inf"))
+            time_limit_s = check_number("time_limit_s", time_limit_s, 0.0, _LONGEST_S)
         self.time_limit_s = time_limit_s
-        self.threads = _count("threads", threads, 1)
+        self.threads = check_count("threads", threads, 1, _MOST_THREADS)
         try:
             self.device = torch.device(device)
-        except RuntimeError as error:
-            raise ParameterError(expected("device", "a device of torch", device)) from error
+            torch.empty(0, device=self.device)
+        except (AssertionError, RuntimeError, TypeError) as error:
+            # An assertion is what a torch without the kind of device answers with.
+            raise ParameterError(expected("device", "a device that torch has", device)) from error
 
     def __call__(self, xs: FloatArray, labels: IntArray, feedback: IntArray) -> NoiseRates | None:
         """Return the rates of a block, or None where they cannot be trusted (for `RCINE`)."""
@@ -326,12 +334,6 @@ def _threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _count(name: str, value: object, least: int) -> int:
-    if not is_integer(value) or int(str(value)) < least:
-        raise ParameterError(expected(name, f"an integer of at least {least}", value))
-    return int(str(value))
 
 
 def _check_block(xs: FloatArray, labels: IntArray, feedback: IntArray, n_labels: int) -> None:

@@ -302,6 +302,12 @@ def test_wrong_arrays(change: dict[str, np.ndarray], match: str) -> None:
         {"time_limit_s": -1.0},
         {"threads": True},
         {"device": "abacus"},
+        {"device": None},
+        # There is none on any machine.
+        {"device": "cuda:9999"},
+        {"time_limit_s": float("inf")},
+        {"folds": 201},
+        {"threads": 10**12},
     ],
 )
 def test_wrong_options(options: dict[str, object]) -> None:
