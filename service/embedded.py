@@ -33,6 +33,8 @@ MAX_SOCKET_PATH = 103
 #: Pause before a server that died is started again, doubled up to the second value.
 RESTART_S = (0.05, 2.0)
 PR_SET_PDEATHSIG = 1
+#: Where a server has its log in the folder: everything that was asked and clicked.
+LOG_FOLDER = "appendonlydir"
 #: What a server answers that has read its log.
 UP = b"+PONG"
 
@@ -86,6 +88,9 @@ class EmbeddedValkey:
         self._end_orphan()
         folder, listening = _quoted(self.folder), _quoted(self.socket)
         config = [*CONFIG, f"dir {folder}", f"unixsocket {listening}"]
+        with contextlib.suppress(OSError):
+            # Earlier versions left it open to others.
+            (self.folder / LOG_FOLDER).chmod(0o700)
         (self.folder / "valkey.conf").write_text("\n".join(config) + "\n")
         self._spawn()
         self._wait_until_up()
@@ -116,6 +121,8 @@ class EmbeddedValkey:
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
+                # A folder that was there may be open to others; what it writes is not for them.
+                umask=0o077,
                 # Ctrl-C is not for it. It stays in the session: where the kernel shares out time by
                 # session, as most do, a nice trainer would else be as good as a Valkey of another.
                 process_group=0,

@@ -222,3 +222,22 @@ def test_a_path_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:
     """A folder in which no socket can be is refused with its name."""
     with pytest.raises(ValueError, match="data_dir: its path is too long"):
         EmbeddedValkey(tmp_path / ("x" * MAX_SOCKET_PATH))
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_others_cannot_read_what_is_stored(tmp_path: Path, left: bool) -> None:
+    """The log holds instances, clicks and the secret of decision ids; the folder may be open."""
+    if left:
+        (tmp_path / "appendonlydir").mkdir(mode=0o755)
+    running = EmbeddedValkey(tmp_path)
+    running.start()
+    try:
+        client_of(running).set("a", "b")
+        folder = tmp_path / "appendonlydir"
+        files = list(folder.iterdir())
+        assert len(files) > 1
+        assert folder.stat().st_mode & 0o077 == 0
+        assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+        assert running.socket.stat().st_mode & 0o077 == 0
+    finally:
+        running.stop()
