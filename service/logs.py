@@ -8,6 +8,9 @@ import sys
 import time
 from typing import Any
 
+#: How often the same warning of the HTTP server is written: whoever reaches the port brings one
+#: about by a request that is none, as often as he likes.
+TELL_AGAIN_S = 60.0
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
@@ -29,6 +32,25 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=repr)
 
 
+class OnceInAWhile(logging.Filter):
+    """Passes on each warning once in `TELL_AGAIN_S`, and everything else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told_s: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether the record is written."""
+        if record.levelno != logging.WARNING:
+            return True
+        # By its format, of which there are few: what is put into it may be anything.
+        text, now_s = str(record.msg), time.monotonic()
+        if now_s - self._told_s.get(text, -TELL_AGAIN_S) < TELL_AGAIN_S:
+            return False
+        self._told_s[text] = now_s
+        return True
+
+
 def configure(level: str) -> None:
     """Send every log of this process to standard error as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
@@ -38,4 +60,6 @@ def configure(level: str) -> None:
         logger = logging.getLogger(name)
         logger.handlers = []
         logger.propagate = True
-    logging.getLogger("uvicorn.error").setLevel(max(logging.WARNING, logging.root.level))
+    server = logging.getLogger("uvicorn.error")
+    server.setLevel(max(logging.WARNING, logging.root.level))
+    server.filters = [OnceInAWhile()]

