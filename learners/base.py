@@ -30,6 +30,10 @@ State: TypeAlias = dict[str, StateValue]
 #: A numpy type of integers.
 Whole = TypeVar("Whole", bound=np.integer)
 
+#: Most labels times features, 2 GB of weights: what is more is a mistake, and would end in no
+#: memory at all.
+MAX_WEIGHTS = 250_000_000
+
 #: Largest size of a number in a state. One round moves none by more than some 1e32, and no log
 #: has 1e16 rounds; what is larger was not learned, and would soon become infinite.
 MAX_STATE = 1e100
@@ -89,7 +93,7 @@ class Learner(ABC):
     n_features
         Length d of an instance, at least 1.
     n_labels
-        Number K of labels, at least 1.
+        Number K of labels, at least 1; K d is at most 250,000,000.
     """
 
     #: The name in model specs, metrics and the log.
@@ -108,8 +112,9 @@ class Learner(ABC):
     n_label_features: int = 0
 
     def __init__(self, n_features: int, n_labels: int) -> None:
-        self.n_features = check_count("n_features", n_features)
-        self._active = np.ones(check_count("n_labels", n_labels), dtype=np.bool_)
+        self.n_features = check_count("n_features", n_features, 1, MAX_WEIGHTS)
+        most = MAX_WEIGHTS // self.n_features
+        self._active = np.ones(check_count("n_labels", n_labels, 1, most), dtype=np.bool_)
 
     @property
     def restarts(self) -> int:

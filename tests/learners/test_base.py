@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from learners import Banditron, InputError, ParameterError, StateError
+from learners import Banditron, Forward, InputError, ParameterError, StateError
 from learners.base import MAX_STATE, state_array, state_integers, state_number
 
 
@@ -16,6 +16,17 @@ def test_bad_shape_refused(d: int, k: int) -> None:
     """Counts are integers of at least 1; nothing is coerced."""
     with pytest.raises(ParameterError, match="expected an integer of at least 1"):
         Banditron(d, k)
+
+
+@pytest.mark.parametrize(("d", "k"), [(10**9, 1), (1, 10**400), (10**5, 2501)])
+def test_shape_without_end_refused(d: int, k: int) -> None:
+    """More weights than memory are a wrong number, in a state as well, and no crash."""
+    name = "n_labels" if d <= 10**5 else "n_features"
+    with pytest.raises(ParameterError, match=f"{name}: expected an integer of at most "):
+        Banditron(d, k)
+    for kind in (Banditron, Forward):
+        with pytest.raises(StateError, match="n_features: expected an integer of at most "):
+            kind.from_state({**kind(2, 3).state(), "n_features": 10**9})
 
 
 def test_active_is_a_copy() -> None:
