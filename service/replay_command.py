@@ -106,7 +106,10 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def _add_noise(parser: argparse.ArgumentParser) -> None:
     noise = parser.add_argument_group("noise")
-    rates = "one rate, one for each label (.1,.2,...), or a range (.1:.3) to draw them from"
+    rates = (
+        "one rate, one for each label in ascending order (.1,.2,...), or a range (.1:.3) to draw "
+        "them from"
+    )
     noise.add_argument("--rho-0", default="0", metavar="RATE", help=f"false clicks: {rates}")
     noise.add_argument("--rho-1", default="0", metavar="RATE", help="missed clicks, likewise")
     noise.add_argument(

@@ -87,7 +87,8 @@ def load(source: str, *, label_column: str | None = None) -> Dataset:
         `segments` (2,310 image segments, 18 features, 7 labels; comes with river), `digits`
         (1,797 images of 64 pixels, 10 labels; comes with scikit-learn, which must be
         installed), a `.npz` file with arrays `X` and `y` (and, optionally, `label_names`
-        indexed by `y`), or a `.csv` file with a header.
+        indexed by `y`), or a `.csv` file with a header. Labels without `label_names` are in
+        ascending order, as numbers where all are some.
     label_column
         Column of a CSV file that holds the label; by default the last. All others must be
         numbers.
@@ -209,7 +210,9 @@ def _csv(name: str, lines: Iterable[str], label_column: str | None) -> Dataset:
         raise InputError(f"{name}: expected rows below the header, got none")
     if all(map(_is_number, header[:at] + header[at + 1 :])) and (_is_number(column) or column in y):
         raise InputError(f"{name}: expected a header with the columns' names, got {header}")
-    return _named(name, np.array(x), np.array(y))
+    labels = _ascending(y)
+    codes = {label: code for code, label in enumerate(labels)}
+    return Dataset(name, _float32(np.array(x)), np.array([codes[label] for label in y]), labels)
 
 
 def _numbers(line: int, header: Sequence[str], row: Sequence[str], skip: int) -> list[float]:
@@ -227,6 +230,12 @@ def _numbers(line: int, header: Sequence[str], row: Sequence[str], skip: int) ->
             raise InputError(f"line {line}, {name}: expected {what}, got {text!r}")
         values.append(value)
     return values
+
+
+def _ascending(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the labels in order; numbers as such, so that 10 comes after 9."""
+    labels = sorted(set(texts))
+    return tuple(sorted(labels, key=float) if all(map(_is_number, labels)) else labels)
 
 
 def _is_number(text: str) -> bool:

@@ -65,6 +65,9 @@ def test_csv_takes_the_last_column_or_the_named_one(tmp_path: Path) -> None:
     assert load(str(path)).x.tolist() == [[1, 3], [2, 4]]
     with pytest.raises(InputError, match=r"table: expected one column 'label', got \['label'"):
         load(str(path), label_column="label")
+    # Rates are given in the order of labels: 10 comes after 9, as in an archive.
+    path.write_text("age,label\n1,10\n2,9\n3,10\n")
+    assert (load(str(path)).labels, load(str(path)).y.tolist()) == (("9", "10"), [1, 0, 1])
     # Numbers may be names of columns: pandas calls them so.
     path.write_text("0,1,label\n5,6,cat\n7,8,dog\n")
     assert load(str(path)).x.tolist() == [[5, 6], [7, 8]]
