@@ -1,17 +1,20 @@
-"""What the commands that ask a service have in common: the way to it, and how they end."""
+"""What commands have in common: the way to a service, how they end, how they read a learner."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from clients import Client, Retries, UnauthorizedError
+import msgspec
+
+from clients import Client, InputError, Retries, UnauthorizedError
 from clients.retries import RETRIES
 
 if TYPE_CHECKING:
@@ -83,3 +86,42 @@ def ending_in_order() -> Iterator[Callable[[], None]]:
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)
+
+
+def parse_learner(text: str) -> dict[str, Any]:
+    """Read a learner: its kind and options, or a JSON object with both.
+
+    Examples
+    --------
+    >>> parse_learner("rcnbf:gamma=.1,rho_0=0.2,rho_1=.4")
+    {'kind': 'rcnbf', 'gamma': 0.1, 'rho_0': 0.2, 'rho_1': 0.4}
+    >>> parse_learner('{"kind": "soba", "full": true}')
+    {'kind': 'soba', 'full': True}
+    """
+    if text.startswith("{"):
+        try:
+            return msgspec.json.decode(text, type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise InputError(f"--learner: expected a JSON object: {error}") from None
+    kind, _, options = text.partition(":")
+    learner: dict[str, Any] = {"kind": kind}
+    for option in filter(None, options.split(",")):
+        name, equals, value = option.partition("=")
+        if not equals:
+            raise InputError(f"--learner: expected KIND:OPTION=VALUE,..., got {text!r}")
+        learner[name] = _value(value)
+    return learner
+
+
+def _value(text: str) -> bool | int | float | str:
+    """Read an option: true or false, a number, or else a word."""
+    if text in ("true", "false"):
+        return text == "true"
+    for number in (int, float):
+        try:
+            value = number(text)
+        except ValueError:
+            continue
+        # JSON has no others; as a word it is refused by its name.
+        return value if math.isfinite(value) else text
+    return text

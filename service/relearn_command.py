@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from clients import InputError, MisclickError, Relearned, Times
-from service.commands import API_KEY_VARIABLE, client_of, ended
+from service.commands import API_KEY_VARIABLE, client_of, ended, parse_learner
 from service.outputs import print_json
-from service.replay_command import parse_learner
 
 if TYPE_CHECKING:
     from service.commands import Subparsers

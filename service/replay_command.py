@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +31,13 @@ from clients.replay.report import as_json, plot, table
 from clients.replay.run import Player, Replay
 from clients.replay.stream import ClickStream, Noise, Rates, draw_rates
 from learners import LEARNERS, LearnersError
-from service.commands import API_KEY_VARIABLE, client_of, ended, ending_in_order
+from service.commands import (
+    API_KEY_VARIABLE,
+    client_of,
+    ended,
+    ending_in_order,
+    parse_learner,
+)
 from service.complaints import of_pydantic
 from service.errors import ServiceError
 from service.features import A_NUMBER, MAX_VALUE
@@ -292,45 +297,6 @@ def _range(name: str, text: str) -> tuple[int, int]:
 
 
 # -- who plays ------------------------------------------------------------------------------
-def parse_learner(text: str) -> dict[str, Any]:
-    """Read a learner: its kind and options, or a JSON object with both.
-
-    Examples
-    --------
-    >>> parse_learner("rcnbf:gamma=.1,rho_0=0.2,rho_1=.4")
-    {'kind': 'rcnbf', 'gamma': 0.1, 'rho_0': 0.2, 'rho_1': 0.4}
-    >>> parse_learner('{"kind": "soba", "full": true}')
-    {'kind': 'soba', 'full': True}
-    """
-    if text.startswith("{"):
-        try:
-            return msgspec.json.decode(text, type=dict[str, Any])
-        except msgspec.DecodeError as error:
-            raise InputError(f"--learner: expected a JSON object: {error}") from None
-    kind, _, options = text.partition(":")
-    learner: dict[str, Any] = {"kind": kind}
-    for option in filter(None, options.split(",")):
-        name, equals, value = option.partition("=")
-        if not equals:
-            raise InputError(f"--learner: expected KIND:OPTION=VALUE,..., got {text!r}")
-        learner[name] = _value(value)
-    return learner
-
-
-def _value(text: str) -> bool | int | float | str:
-    """Read an option: true or false, a number, or else a word."""
-    if text in ("true", "false"):
-        return text == "true"
-    for number in (int, float):
-        try:
-            value = number(text)
-        except ValueError:
-            continue
-        # JSON has no others; as a word it is refused by its name.
-        return value if math.isfinite(value) else text
-    return text
-
-
 def model_spec(
     name: str, learner: dict[str, Any], dataset: Dataset, *, scaling: Any, seed: int
 ) -> ModelSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from clients import Client
 from service.cli import main
-from service.commands import ended, ending_in_order
+from service.commands import ended, ending_in_order, parse_learner
 
 URL = ["--url", "http://a"]
 
@@ -124,3 +125,12 @@ def test_ctrl_c_while_a_command_is_loaded_is_no_fault(
     monkeypatch.setattr("service.cli.import_module", load)
     assert main(["key", "ops"]) == 130
     assert capsys.readouterr().err == "misclick: stopped\n"
+
+
+def test_learners_can_be_written_in_two_ways() -> None:
+    """Short options are numbers, switches or words; JSON says the same."""
+    short = parse_learner("x:a=1,b=1.5,c=true,d=word,e=1e-3")
+    assert short == {"kind": "x", "a": 1, "b": 1.5, "c": True, "d": "word", "e": 0.001}
+    assert type(short["a"]) is int
+    assert parse_learner(json.dumps(short)) == short
+    assert parse_learner("bpa") == {"kind": "bpa"}

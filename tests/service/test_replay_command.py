@@ -16,7 +16,7 @@ import pytest
 from clients import Client
 from service import commands, replay_command
 from service.cli import main
-from service.replay_command import parse_learner, parse_rates
+from service.replay_command import parse_rates
 from tests.serving import Service
 from tests.torture.cluster import wait_until
 
@@ -178,15 +178,6 @@ def test_rates_can_differ_by_label() -> None:
     assert isinstance(drawn, list)
     assert len(set(drawn)) == 3
     assert all(0.1 <= rate < 0.3 for rate in drawn)
-
-
-def test_learners_can_be_written_in_two_ways() -> None:
-    """Short options are numbers, switches or words; JSON says the same."""
-    short = parse_learner("x:a=1,b=1.5,c=true,d=word,e=1e-3")
-    assert short == {"kind": "x", "a": 1, "b": 1.5, "c": True, "d": "word", "e": 0.001}
-    assert type(short["a"]) is int
-    assert parse_learner(json.dumps(short)) == short
-    assert parse_learner("bpa") == {"kind": "bpa"}
 
 
 @pytest.mark.parametrize(
