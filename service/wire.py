@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -20,7 +20,7 @@ from service.evaluation_wire import EvaluationOut
 from service.features import MAX_HASHED, MAX_VALUE
 from service.ids import ID_CHARS
 from service.neighbor_wire import HubsOut, NeighborsOut, WindowNoiseOut
-from service.spec import MAX_FEATURES, NAME_CHARS
+from service.spec import MAX_FEATURES, MAX_LABELS, NAME_CHARS
 
 Label: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS)]
 RequestId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
@@ -52,7 +52,7 @@ class Instance(Struct, forbid_unknown_fields=True):
         RequestId | None, Meta(description="The same id gets the same decision.")
     ] = None
     allowed: Annotated[
-        Annotated[list[Label], Meta(min_length=1)] | None,
+        Annotated[list[Label], Meta(min_length=1, max_length=MAX_LABELS)] | None,
         Meta(description="Labels to choose from; all of them where left out."),
     ] = None
     min_seq: Annotated[
@@ -343,11 +343,14 @@ def parser(kind: type[T]) -> Parser:
     return Parser(msgspec.json.Decoder(kind))
 
 
-class _Batch(Struct, forbid_unknown_fields=True):
-    items: Annotated[list[msgspec.Raw], Meta(min_length=1)]
-
-
-_BATCH = parser(_Batch)
+#: Fields instead of a list: what comes after the last one is passed over, while a list of
+#: millions of items would take a second and a gigabyte before anything could count them.
+_ITEMS = msgspec.defstruct(
+    "_Items",
+    [(f"i{place}", msgspec.Raw, msgspec.UNSET) for place in range(MAX_ITEMS + 1)],
+    array_like=True,
+)
+_BATCH = parser(msgspec.defstruct("_Batch", [("items", _ITEMS)], forbid_unknown_fields=True))
 _LINE = re.compile(rb"\S[^\n]*")
 
 
@@ -357,9 +360,13 @@ def split_items(body: bytes, most: int, *, lines: bool) -> Sequence[msgspec.Raw 
     Counting comes first, because parsing a million items takes seconds.
     """
     if not lines:
-        items: list[msgspec.Raw] = _BATCH.parse(body).items
+        fields: tuple[Any, ...] = msgspec.structs.astuple(_BATCH.parse(body).items)
+        items = list(takewhile(lambda item: item is not msgspec.UNSET, fields))
+        if not items:
+            raise Invalid.of("items", "1 or more items", "fewer")
         if len(items) > most:
-            raise TooLarge(f"items: expected at most {most}, got {len(items)}")
+            got = len(items) if len(items) <= MAX_ITEMS else "more"
+            raise TooLarge(f"items: expected at most {most}, got {got}")
         return items
     found = [match.group() for match in islice(_LINE.finditer(body), most + 1)]
     if not found:

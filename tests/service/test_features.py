@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.errors import Invalid
+from service.errors import MAX_DETAILS, Invalid
 from service.features import MAX_HASHED, MAX_VALUE, Encoder, Instance, make_encoder
 from service.spec import ModelSpec
 
@@ -172,3 +172,19 @@ def test_an_error_names_ten_features_at_most() -> None:
     with pytest.raises(Invalid) as caught:
         HASHED.encode({f"f{i:02}": float("nan") for i in range(50)})
     assert [d.where for d in caught.value.details] == [f"x.f{i:02}" for i in range(10)]
+
+
+def test_only_so_many_unknown_features_are_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body has room for twenty thousand, and quoting them all would keep the others waiting."""
+    quoted: list[object] = []
+
+    def note(value: object) -> str:
+        quoted.append(value)
+        return "?"
+
+    monkeypatch.setattr("service.features.quote", note)
+    with pytest.raises(Invalid) as caught:
+        NAMED.encode({f"n{i:05}": 1.0 for i in range(20_000)} | {"page": "home", "price": 1.0})
+    assert [each.where for each in caught.value.details[:2]] == ["x.age", "x.n00000"]
+    assert len(caught.value.details) == MAX_DETAILS
+    assert len(quoted) <= MAX_DETAILS + 1

@@ -16,6 +16,7 @@ from service.spec import (
     MODEL_NAME,
     LearnerSpec,
     ModelSpec,
+    distinct,
     is_model_name,
 )
 
@@ -171,3 +172,22 @@ def test_a_spec_without_a_learner_has_the_default_one() -> None:
     never = spec.model_copy(update={"estimate_every": 0})
     assert ModelSpec.from_json(never.to_json()).estimate_after(["forward"]) == 0
     assert never.estimate_block == 50_000
+
+
+def test_looking_for_what_stands_twice_is_quick() -> None:
+    """One look at each name: holding each against all takes seconds where thousands are given."""
+
+    class Name(str):
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Name.compared += 1
+            return str(self) == other
+
+        __hash__ = str.__hash__
+
+    names: list[str] = [Name(i) for i in range(500)]
+    assert distinct("names", names) is names
+    with pytest.raises(ValueError, match="distinct names; '499' stands there twice"):
+        distinct("names", [*names, Name(499)])
+    assert Name.compared <= len(names)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import tracemalloc
 from functools import partial
 from typing import Any
 
@@ -64,6 +65,12 @@ def refusal(parser: wire.Parser, body: bytes, *, lines: bool | None = None) -> D
         (b'{"x":[1],"request_id":""}', "request_id", "1 or more characters", "fewer"),
         (b'{"x":[1],"request_id":7}', "request_id", "a string or null", "an integer"),
         (b'{"x":[1],"allowed":[]}', "allowed", "1 or more items", "fewer"),
+        (
+            b'{"x":[1],"allowed":[' + b",".join([b'"a"'] * 1025) + b"]}",
+            "allowed",
+            "at most 1024 items",
+            "more",
+        ),
         (b'{"x":[1],"allowed":["a",7]}', "allowed[1]", "a string", "an integer"),
         (b'{"x":[1],"min_seq":-1}', "min_seq", "at least 0", "less"),
         (b'{"x":[1],"min_seq":1.5}', "min_seq", "an integer or null", "a number"),
@@ -220,3 +227,25 @@ def test_the_schemas_say_what_is_parsed() -> None:
     for name in ("Instance", "FeedbackIn", "ExampleIn", "Instances", "Feedbacks", "Examples"):
         assert schemas[name]["additionalProperties"] is False
     assert schemas["FeedbackIn"]["properties"]["feedback"]["enum"] == [0, 1]
+
+
+@pytest.mark.parametrize(("count", "got"), [(3, ""), (4, "4"), (1000, "1000"), (1001, "more")])
+def test_items_are_counted(count: int, got: str) -> None:
+    """A batch has the items it has, and one of too many is too large."""
+    body = b'{"items":[%s]}' % b",".join([b"{}"] * count)
+    if not got:
+        assert [bytes(item) for item in wire.split_items(body, 3, lines=False)] == [b"{}"] * 3
+        return
+    with pytest.raises(TooLarge, match=f"items: expected at most 3, got {got}$"):
+        wire.split_items(body, 3, lines=False)
+
+
+def test_items_beyond_the_most_take_no_memory() -> None:
+    """Millions of empty ones fit into a body: nothing is made of them that has to be counted."""
+    body = b'{"items":[%s]}' % b",".join([b"[]"] * 100_000)
+    tracemalloc.start()
+    with pytest.raises(TooLarge):
+        wire.split_items(body, 3, lines=False)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < len(body)
