@@ -95,6 +95,9 @@ async def relearn(
 ) -> RelearnedOut:
     """Make the model `key` of what the source's log tells; it appears whole, or not at all."""
     uid, token = secrets.token_hex(8), secrets.token_hex(8)
+    if not rate_kinds(spec.learners):
+        # Nobody would use what was set for the learner before.
+        source = source._replace(rates=None)
     # The lists of a large window take a second to make.
     fields = await asyncio.to_thread(lambda: initial_fields(Fold(spec, uid)))
     fields |= {IMPORTING: token}

@@ -181,9 +181,11 @@ async def test_the_model_around_comes_along(client: httpx.AsyncClient) -> None:
     assert model["challengers"] == []
     assert (await client.get(f"{copy}/noise")).json()["rates"] == {"rho_0": 0.1, "rho_1": 0.4}
     await client.post(f"{path}/challengers/passive/promote")
-    copy, _ = await relearned(client, path)
+    copy, found = await relearned(client, path)
     model = (await client.get(copy)).json()
     assert (model["learner"], model["deciding"]) == (passive, "original")
+    # It uses no rates, so that there is no event of them, which it would refuse.
+    assert (found["learned"], found["refused"], found["seq"]) == (20, 0, 21)
 
 
 async def test_labels_are_like_what_was_said_last(client: httpx.AsyncClient) -> None:
