@@ -54,7 +54,8 @@ def serve(settings: Settings) -> None:
     _end_in_order()
     with _embedded(settings), _shared_metrics(settings):
         listener = _listen(settings)
-        print(f"misclick listens on http://{settings.host}:{listener.getsockname()[1]}", flush=True)
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        print(f"misclick listens on http://{host}:{listener.getsockname()[1]}", flush=True)
         config = uvicorn.Config(
             "service.worker:app",
             factory=True,

@@ -16,7 +16,7 @@ import pytest
 from service.main import Refused, _embedded, _listen, _shared_metrics
 from service.metrics import SHARED_FOLDER
 from service.settings import Settings
-from tests.serving import Service
+from tests.serving import Service, running_service
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -37,6 +37,13 @@ def test_a_stop_takes_the_store_along(tmp_path: Path, kind: signal.Signals, work
         assert "Traceback" not in service.log.read_text()
     finally:
         service.stop()
+
+
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="there is no IPv6 here")
+def test_an_address_of_ipv6_is_told_as_a_url() -> None:
+    """What the service says that it listens on can be called as it stands."""
+    with running_service(host="::1") as service:
+        assert service.url.startswith("http://[::1]:")
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
