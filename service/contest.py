@@ -18,6 +18,7 @@ from service.challengers import (
     learners_text,
     parse_learners,
 )
+from service.complaints import of_learner
 from service.errors import Invalid, shorten
 from service.events import ChallengerChange, Rates
 from service.sizes import check_together, make_learner
@@ -105,9 +106,13 @@ class Contest:
         check_together([*self.learners, learner], at)
         for code in np.flatnonzero(~self.learner.active).tolist():
             learner.retire_label(code)
-        if self.rates is not None and self._tells(learner, self.rates):
-            give_rates(learner, self.rates)
-        self._describe_labels_to(learner, at)
+        try:
+            if self.rates is not None and self._tells(learner, self.rates):
+                give_rates(learner, self.rates)
+            self._describe_labels_to(learner, at)
+        except LearnersError as error:
+            # What the others made no use of was not looked at; an import may bring anything.
+            raise of_learner(at, error) from error
         return Challenger(named, learner)
 
     def _describe_labels_to(self, learner: Learner, where: str) -> None:

@@ -35,7 +35,7 @@ from service.events import (
 from service.features import MAX_VALUE, Row
 from service.ids import FINGERPRINT_BYTES, NONCE_BYTES
 from service.meta import COUNTERS, FORMAT
-from service.spec import MAX_LABELS
+from service.spec import MAX_LABEL_FEATURES, MAX_LABELS
 
 Value = TypeVar("Value")
 
@@ -183,7 +183,7 @@ def _event(line: Line, labels: Sequence[str], size: int) -> Event:
 
 def _payload(kind: Kind, line: Line, labels: Sequence[str], size: int) -> Payload:
     if kind is Kind.LABELS:
-        return LabelChange(line.add or [], line.retire or [], line.features or {})
+        return _label_change(line, labels)
     if kind is Kind.RATES:
         return Rates(_given(line.rho_0), _given(line.rho_1), line.by_label, line.errors)
     if kind is Kind.CHALLENGER:
@@ -192,9 +192,9 @@ def _payload(kind: Kind, line: Line, labels: Sequence[str], size: int) -> Payloa
     if kind is Kind.LEARN:
         return Example(label, x)
     propensity = _given(line.propensity)
+    if not 0.0 < propensity <= 1.0:
+        raise ValueError(f"its propensity is {propensity}")
     if kind is Kind.ROUND:
-        if not 0.0 < propensity <= 1.0:
-            raise ValueError(f"its propensity is {propensity}")
         return Round(label, propensity, x)
     return Decision(
         label,
@@ -205,6 +205,19 @@ def _payload(kind: Kind, line: Line, labels: Sequence[str], size: int) -> Payloa
         x,
         _given(line.decided_ms),
     )
+
+
+def _label_change(line: Line, labels: Sequence[str]) -> LabelChange:
+    # A line has room for hundreds of thousands, each of which a learner would grow by.
+    add, retire, features = line.add or [], line.retire or [], line.features or {}
+    if max(len(add), len(retire)) > MAX_LABELS:
+        raise ValueError(f"it changes more than {MAX_LABELS} labels")
+    unknown = {*add, *retire, *features} - set(labels)
+    if unknown:
+        raise ValueError(f"its label {shorten(min(unknown))} is none of the header's")
+    if any(len(values) > MAX_LABEL_FEATURES for values in features.values()):
+        raise ValueError(f"a label has more than {MAX_LABEL_FEATURES} features")
+    return LabelChange(add, retire, features)
 
 
 def _row(values: list[float], size: int) -> Row:

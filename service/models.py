@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from learners import LEARNERS, LearnersError, NoiseRates, create
+from learners import LEARNERS, LearnersError, NoiseRates
 from service.auth import Caller
 from service.challengers import learners_text, no_rates, parse_learners, rate_kinds
 from service.complaints import of_learner
@@ -35,7 +35,7 @@ from service.model_wire import (
 )
 from service.relearn import relearn, source_of, spec_of
 from service.replica import Replica
-from service.sizes import check_size, check_together, check_window
+from service.sizes import check_growth, check_size
 from service.snapshots import newest_snapshot_seq
 from service.spec import MAX_LABELS, LearnerSpec, ModelSpec, NamedLearner
 
@@ -354,21 +354,4 @@ async def _check_labels(fold: Fold, before: dict[str, bool], after: dict[str, bo
     if len(after) > len(before):
         specs = [named.learner for named in fold.contest.named]
         # A large window's lists take a second to make.
-        await asyncio.to_thread(_try_to_grow, specs, n_features, len(before), len(after))
-
-
-def _try_to_grow(specs: Sequence[LearnerSpec], n_features: int, before: int, after: int) -> None:
-    """Refuse labels of which the learners cannot have so many.
-
-    That depends on none of what they have learned. So fresh ones show it; a copy of a learner with
-    a window of neighbours takes seconds to make.
-    """
-    try:
-        trials = [create(spec.kind, n_features, before, **spec.options) for spec in specs]
-        for trial in trials:
-            for _ in range(after - before):
-                trial.add_label()
-            check_window(trial, "add")
-    except LearnersError as error:
-        raise of_learner("add", error) from error
-    check_together(trials, "add")
+        await asyncio.to_thread(check_growth, specs, n_features, len(before), len(after))

@@ -88,3 +88,20 @@ def _most_bytes(learner: Learner) -> int:
     arrays = [each for each in learner.state().values() if isinstance(each, np.ndarray)]
     rows = _window(learner) * _windows(type(learner), learner.n_labels)
     return max(sum(each.nbytes for each in arrays), rows * learner.n_features * VALUE_BYTES)
+
+
+def check_growth(specs: Sequence[LearnerSpec], n_features: int, before: int, after: int) -> None:
+    """Raise Invalid if learners cannot have so many labels.
+
+    That depends on none of what they have learned. So fresh ones show it; a copy of a learner with
+    a window of neighbours takes seconds to make.
+    """
+    try:
+        trials = [create(spec.kind, n_features, before, **spec.options) for spec in specs]
+        for trial in trials:
+            for _ in range(after - before):
+                trial.add_label()
+            check_window(trial, "add")
+    except LearnersError as error:
+        raise of_learner("add", error) from error
+    check_together(trials, "add")

@@ -26,11 +26,13 @@ from service.exported import (
     line_of,
     parse_header,
 )
+from service.features import make_encoder
 from service.fold import Fold, check_sound
 from service.host import initial_fields
 from service.labels import labels_of, parse_labels
 from service.meta import COUNTERS, FORMAT, Meta
 from service.replica import Replica
+from service.sizes import check_growth, check_size, check_together
 from service.snapshots import Snapshot, finish_import, load_snapshots
 from service.spec import ModelSpec
 from service.store import IMPORT_ENTRIES, IMPORTING, Store
@@ -101,6 +103,7 @@ async def import_model(
         _check_end(header, fold)
         if fold.labels != header.labels:
             raise Invalid.of("labels", "the labels that the events lead to", header.labels)
+        check_together(fold.contest.learners, "events")
         whole = await asyncio.to_thread(_whole, fold)
         await finish_import(store, key, token, header.uid, _changed_fields(fold), whole)
     except BaseException:
@@ -139,6 +142,7 @@ def _start(header: Header, name: str) -> tuple[Fold, ModelSpec]:
         spec = ModelSpec.from_json(msgspec.json.encode(header.spec | {"name": name}))
     except ValidationError as error:
         raise of_pydantic(error.errors(include_url=False)).under("spec") from None
+    _check_labels(spec, header.labels)
     fold = Fold(spec, header.uid)
     if header.snapshot is not None:
         try:
@@ -147,6 +151,15 @@ def _start(header: Header, name: str) -> tuple[Fold, ModelSpec]:
         except (CodecError, ValueError) as error:
             raise Invalid.of("snapshot", "the state of an export", str(error)) from None
     return fold, spec
+
+
+def _check_labels(spec: ModelSpec, labels: Sequence[str]) -> None:
+    """Raise Invalid where a model could not have come to so many labels by calls."""
+    size = make_encoder(spec).size
+    check_size(size, len(labels))
+    specs = [named.learner for named in spec.learners]
+    if len(labels) > len(spec.labels):
+        check_growth(specs, size, len(spec.labels), len(labels))
 
 
 def _check_end(header: Header, fold: Fold) -> None:
