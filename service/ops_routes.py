@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 
 from fastapi import APIRouter, Request, Response
@@ -15,7 +16,7 @@ from service.estimates import Estimates
 from service.host import Host
 from service.metrics import ModelNumbers, RequestMetrics
 from service.models import learners_of
-from service.readiness import check_redis
+from service.readiness import Check, check_redis
 from service.route_docs import errors, file_answer
 from service.store import Store
 
@@ -45,6 +46,7 @@ class LiveOut(BaseModel):
 def ops_router(host: Host, keys: Keys, metrics: RequestMetrics) -> APIRouter:
     """Return the routes for operators."""
     router = APIRouter(tags=["operations"])
+    ready = _Readiness(host)
 
     @router.head("/livez", operation_id="livez", include_in_schema=False)
     @router.get("/livez", operation_id="livez")
@@ -62,7 +64,7 @@ def ops_router(host: Host, keys: Keys, metrics: RequestMetrics) -> APIRouter:
     )
     async def readyz(response: Response) -> ReadyOut:
         """Say whether Redis is there and keeps what is acknowledged."""
-        found = await check_redis(host.store, host.settings)
+        found = await ready.look()
         failing = next((check.name for check in found if not check.ok), None)
         if failing is not None:
             response.status_code = 503
@@ -90,6 +92,25 @@ def ops_router(host: Host, keys: Keys, metrics: RequestMetrics) -> APIRouter:
         return Response(metrics.render(found, mine), media_type="text/plain; version=0.0.4")
 
     return router
+
+
+class _Readiness:
+    """Looks at Redis once for all who ask meanwhile: anybody may, a thousand at a time."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._looking: asyncio.Task[list[Check]] | None = None
+
+    async def look(self) -> list[Check]:
+        """Return the checks of the Redis in use."""
+        if self._looking is None:
+            looking = check_redis(self._host.store, self._host.settings)
+            self._looking = asyncio.create_task(looking)
+            self._looking.add_done_callback(self._end)
+        return await asyncio.shield(self._looking)
+
+    def _end(self, _: asyncio.Task[list[Check]]) -> None:
+        self._looking = None
 
 
 async def _all_numbers(store: Store, prefix: str) -> list[ModelNumbers] | None:

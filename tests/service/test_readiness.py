@@ -195,6 +195,31 @@ async def test_a_replica_is_not_ready() -> None:
     assert "role" in failing(checks)
 
 
+async def test_who_asks_together_is_answered_by_one_look(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody may ask, without a key: each look of his own would be a connection to Redis."""
+    looks = under_way = most = 0
+
+    async def look(*given: Any) -> Any:
+        nonlocal looks, under_way, most
+        looks, under_way = looks + 1, under_way + 1
+        most = max(most, under_way)
+        found = await check_redis(*given)
+        under_way -= 1
+        return found
+
+    monkeypatch.setattr("service.ops_routes.check_redis", look)
+    async with app_client(valkey_url) as client:
+        for _ in range(2):
+            answers = await asyncio.gather(*(client.get("/readyz") for _ in range(50)))
+            assert {answer.status_code for answer in answers} == {200}
+        assert (await client.get("/readyz")).json()["ready"]
+    # Whoever asks later gets what is so then.
+    assert 3 <= looks < 50
+    assert most == 1
+
+
 async def test_readyz_names_what_fails(valkey_url: str, store: Store) -> None:
     """503 and the name while it lasts, 200 afterwards; /livez does not care."""
     async with app_client(valkey_url) as client:
