@@ -158,6 +158,11 @@ def _variant(learner: type[Learner]) -> dict[str, Any]:
 
 
 def _complete_operation(operation: dict[str, Any]) -> None:
+    # FastAPI takes the function's name for a summary, and the docstring for a description.
+    summary, _, rest = operation.pop("description", operation["summary"]).partition("\n")
+    operation["summary"] = summary
+    if rest.strip():
+        operation["description"] = rest.strip()
     if 401 in map(int, operation["responses"]):
         operation["security"] = [{"apiKey": []}]
     for parameter in operation.get("parameters", []):
