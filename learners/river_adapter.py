@@ -58,7 +58,7 @@ class RiverClassifier(base.Classifier):
     Raises
     ------
     ParameterError
-        If names are missing or double, or `rates` are given with a learner of full information.
+        If names are missing, double or in no order, or `rates` are given with a learner of full information.
 
     Examples
     --------
@@ -86,6 +86,9 @@ class RiverClassifier(base.Classifier):
         rates: NoiseRates | None = None,
         seed: int = 0,
     ) -> None:
+        for name, names in (("features", features), ("labels", labels)):
+            if isinstance(names, set | frozenset):  # of texts, another order in each process
+                raise ParameterError(expected(name, "names in an order", names))
         # River clones from these, by their names. Lists of their own: whoever gave them may go on
         # with his, and what the keys of a dict are made of cannot be cloned.
         self.make_learner = make_learner

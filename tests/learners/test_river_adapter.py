@@ -174,6 +174,12 @@ def test_bad_parameters_refused() -> None:
         RiverClassifier(make, FEATURES, [])
     with pytest.raises(ParameterError, match="features: "):
         RiverClassifier(make, ["a", "a"], ["red"])
+    unordered: Any
+    for unordered in ({"a", "b"}, frozenset("ab")):
+        with pytest.raises(ParameterError, match="features: expected names in an order"):
+            RiverClassifier(make, unordered, ["red"])
+        with pytest.raises(ParameterError, match="labels: expected names in an order"):
+            RiverClassifier(make, FEATURES, unordered)
     with pytest.raises(ParameterError, match="rates: "):
         RiverClassifier(make, FEATURES, ["red"], rates=NoiseRates(0.1, 0.1))
 
