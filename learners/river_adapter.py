@@ -58,7 +58,8 @@ class RiverClassifier(base.Classifier):
     Raises
     ------
     ParameterError
-        If names are missing, double or in no order, or `rates` are given with a learner of full information.
+        If names are missing, double or in no order, or `rates` are given with a learner of full
+        information.
 
     Examples
     --------
