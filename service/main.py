@@ -13,6 +13,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
@@ -93,12 +94,32 @@ def check(settings: Settings) -> None:
             f"host is {settings.host!r}, which others can reach, and there are no API keys: "
             "set keys_file (see `misclick key`), or listen on 127.0.0.1"
         )
+    _check_redis_url(settings)
     try:
         Keys.load(settings.keys_file)
     except OSError as error:
         raise Refused(f"keys_file: expected a file that can be read, got {error}") from error
     except ValueError as error:
         raise Refused(str(error)) from error
+
+
+def _check_redis_url(settings: Settings) -> None:
+    """Raise Refused if no client can be made of redis_url; says nothing of what is in it.
+
+    In each worker it would end in a trace, which quotes what came where a port was expected: a
+    part of the password where that has a `/` in it.
+    """
+    if settings.redis_url is None:
+        return
+    # Whoever starts workers needs no client; one for which there is nothing to check loads none.
+    from service.store import connect  # noqa: PLC0415
+
+    try:
+        pool: Any = connect(settings.store_url(), settings.redis_timeout_s).connection_pool
+        pool.make_connection()
+    except Exception:
+        what = "redis://user:password@host:port/0, each sign of user and password that is no letter"
+        raise Refused(f"redis_url: expected {what} or digit as %2F, say") from None
 
 
 def export_to_workers(settings: Settings) -> None:

@@ -136,9 +136,10 @@ def nearest_each(
     proposals
         Infinite for rows that are not to be found.
     wanted
-        What is wanted of each query; a little less work where it is the same of all.
+        What of each query, (q,).
     """
     chosen = _candidates(proposals, max([each.most for each in wanted]))
+    # Oldest first, so that a stable sort by key leaves ties by age.
     start = window.first % window.capacity
     if len(queries) == 1:
         turn = chosen.searchsorted(start)

@@ -168,6 +168,34 @@ def test_without_keys_nobody_else_is_served(host: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:SECRET/x@127.0.0.1:6379/0",
+        "redis://:x/SECRET@127.0.0.1:6379/0",
+        "redis://:SECRET#x@127.0.0.1:6379/0",
+        "redis://u:SECRET@[::1/0",
+        "redis://127.0.0.1:6379/0?socket_timeout=SECRET",
+        "redis://127.0.0.1:6379/0?SECRET=1",
+        "unix:///x?db=SECRET",
+    ],
+)
+def test_a_url_that_cannot_be_read_is_not_shown(url: str) -> None:
+    """Protects a password with a `/` in it from standing in a trace, as the port it is not."""
+    with pytest.raises(Refused, match="redis_url: expected redis://user:password@") as caught:
+        check(Settings(redis_url=url))
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://h", "rediss://u:p%2F@h:1/2", "unix:///x", "redis://h/0?socket_timeout=9"]
+)
+def test_a_url_that_can_be_read_is_taken(url: str) -> None:
+    """Nobody connects yet: Redis may be away when the service starts."""
+    check(Settings(redis_url=url))
+
+
+@pytest.mark.parametrize(
     ("options", "variables", "why"),
     [
         (["--host", "0.0.0.0"], {}, "there are no API keys"),  # noqa: S104 - what must be refused
