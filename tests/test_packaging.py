@@ -46,6 +46,15 @@ def test_compose_waits_for_health_and_runs_two_workers() -> None:
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
 
 
+def test_compose_gives_the_service_no_rights_that_it_does_not_need() -> None:
+    """Whoever breaks into the service finds nothing to write to, and nothing to become."""
+    service = COMPOSE["services"]["misclick"]
+    assert service["read_only"]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "ports" not in COMPOSE["services"]["valkey"]
+
+
 def test_the_image_copies_what_is_there_and_runs_a_command_that_exists() -> None:
     """Protects the build: paths, the ignore file, the command and the user."""
     ignore = (ROOT / ".dockerignore").read_text().splitlines()
