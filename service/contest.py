@@ -22,7 +22,13 @@ from service.complaints import of_learner
 from service.errors import Invalid, shorten
 from service.events import ChallengerChange, Rates
 from service.sizes import check_together, make_learner
-from service.spec import MAX_CHALLENGERS, LearnerSpec, ModelSpec, NamedLearner
+from service.spec import (
+    MAX_CHALLENGERS,
+    LearnerSpec,
+    ModelSpec,
+    NamedLearner,
+    are_label_features,
+)
 
 
 class Contest:
@@ -265,6 +271,8 @@ class Contest:
         self.label_features = msgspec.json.decode(described, type=dict[int, list[float]])
         if any(not 0 <= code < n_labels for code in self.label_features):
             raise ValueError("it describes labels that it does not have")
+        if not all(map(are_label_features, self.label_features.values())):
+            raise ValueError("it describes labels by what no call takes")
         self.deciding_since = int(state.get("deciding_since", 0))
         self.learner, self.deciding, self._challengers = learner, deciding, challengers
 

@@ -35,7 +35,7 @@ from service.events import (
 from service.features import MAX_VALUE, Row
 from service.ids import FINGERPRINT_BYTES, NONCE_BYTES
 from service.meta import COUNTERS, FORMAT
-from service.spec import MAX_LABEL_FEATURES, MAX_LABELS
+from service.spec import MAX_LABEL_FEATURES, MAX_LABELS, are_label_features
 
 Value = TypeVar("Value")
 
@@ -215,8 +215,9 @@ def _label_change(line: Line, labels: Sequence[str]) -> LabelChange:
     unknown = {*add, *retire, *features} - set(labels)
     if unknown:
         raise ValueError(f"its label {shorten(min(unknown))} is none of the header's")
-    if any(len(values) > MAX_LABEL_FEATURES for values in features.values()):
-        raise ValueError(f"a label has more than {MAX_LABEL_FEATURES} features")
+    if not all(map(are_label_features, features.values())):
+        what = f"1 to {MAX_LABEL_FEATURES} numbers within {MAX_VALUE:g} of 0"
+        raise ValueError(f"a label's features are not {what}")
     return LabelChange(add, retire, features)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -63,7 +63,8 @@ Name: TypeAlias = Annotated[
 ]
 
 #: Largest size of a feature, as learners take it.
-FeatureValue: TypeAlias = Annotated[float, Field(ge=-1e6, le=1e6)]
+MAX_LABEL_VALUE = 1e6
+FeatureValue: TypeAlias = Annotated[float, Field(ge=-MAX_LABEL_VALUE, le=MAX_LABEL_VALUE)]
 LabelFeatures: TypeAlias = Annotated[
     list[FeatureValue], Field(min_length=1, max_length=MAX_LABEL_FEATURES)
 ]
@@ -314,3 +315,10 @@ def distinct(what: str, names: list[str]) -> list[str]:
 def is_model_name(text: str) -> bool:
     """Whether a model can have this name."""
     return re.fullmatch(MODEL_NAME.strip("^$"), text) is not None
+
+
+def are_label_features(values: Sequence[float]) -> bool:
+    """Whether a label can be described by these numbers: what `LabelFeatures` takes."""
+    return 0 < len(values) <= MAX_LABEL_FEATURES and all(
+        abs(each) <= MAX_LABEL_VALUE for each in values
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import httpx
 import msgspec
 import pytest
 
+from service.codec import encode_state
 from service.events import (
     Decision,
     Event,
@@ -18,12 +20,13 @@ from service.events import (
     Rates,
     RatesByLabel,
     chain_after,
+    first_chain,
     pack_body,
     unpack_body,
 )
 from service.exported import entry_of
 from service.fold import Fold
-from service.spec import MAX_LABEL_FEATURES, MAX_LABELS
+from service.spec import MAX_LABEL_FEATURES, MAX_LABELS, ModelSpec
 from tests.service.apps import app_client, create
 from tests.service.test_transfer import Lines, exported, imported, play
 
@@ -62,7 +65,9 @@ async def refusal(client: httpx.AsyncClient, lines: Lines) -> str:
         (LabelChange(["d"], [], {"e": [1.0]}), "none of the header's"),
         (LabelChange(["d"] * (MAX_LABELS + 1), []), "changes more than 1024 labels"),
         (LabelChange([], ["a"] * (MAX_LABELS + 1)), "changes more than 1024 labels"),
-        (LabelChange([], [], {"a": [0.0] * (MAX_LABEL_FEATURES + 1)}), "more than 32 features"),
+        (LabelChange([], [], {"a": [0.0] * (MAX_LABEL_FEATURES + 1)}), "1 to 32 numbers"),
+        (LabelChange([], [], {"a": []}), "1 to 32 numbers"),
+        (LabelChange([], [], {"a": [1e300]}), "within 1e+06 of 0"),
     ],
 )
 async def test_no_event_brings_labels_without_end(
@@ -75,6 +80,21 @@ async def test_no_event_brings_labels_without_end(
     labels = [*lines[0]["labels"], "d"]
     assert why in await refusal(client, forged(lines, Kind.LABELS, change, labels=labels))
     assert not applied
+
+
+@pytest.mark.parametrize("values", [[], [1e300], [0.0] * (MAX_LABEL_FEATURES + 1)])
+async def test_a_state_describes_labels_as_calls_do(
+    client: httpx.AsyncClient, values: list[float]
+) -> None:
+    """One model that could not be told of would be the end of the tenant's list of models."""
+    lines = await exported(client, await create(client))
+    fold = Fold(ModelSpec.model_validate(lines[0]["spec"]), lines[0]["uid"])
+    text = msgspec.json.encode({0: values}).decode()
+    blob = encode_state(fold.state() | {"label_features": text})
+    state = base64.b64encode(blob).decode()
+    snapshot = {"seq": 0, "chain": first_chain(lines[0]["uid"]), "state": state}
+    said = await refusal(client, [lines[0] | {"snapshot": snapshot}])
+    assert "it describes labels by what no" in said
 
 
 async def test_labels_that_calls_could_not_bring_are_refused(client: httpx.AsyncClient) -> None:
