@@ -7,6 +7,7 @@ import fcntl
 import ipaddress
 import logging
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -29,6 +30,8 @@ log = logging.getLogger("misclick.main")
 
 #: Seconds that requests under way get to end when the service is stopped.
 DRAIN_S = 10
+#: Files that a worker may have open, where the system lets it.
+MOST_FILES = 65_536
 #: Seconds that an idle connection is kept: longer than proxies keep theirs by default, 60. One that
 #: sends a call on a connection that was closed a moment ago answers 502.
 KEEP_ALIVE_S = 75
@@ -52,6 +55,7 @@ def serve(settings: Settings) -> None:
     check(settings)
     export_to_workers(settings)
     configure(settings.log_level)
+    _allow_many_files()
     _end_in_order()
     with _embedded(settings), _shared_metrics(settings):
         listener = _listen(settings)
@@ -71,6 +75,18 @@ def serve(settings: Settings) -> None:
             timeout_graceful_shutdown=DRAIN_S,
         )
         _run(config, listener)
+
+
+def _allow_many_files() -> None:
+    """Take as many open files as this process may have: each connection is one.
+
+    The usual 1,024 are there for programs that cannot deal with more; whoever reaches the port
+    would use them up with connections that say nothing.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _end_in_order() -> None:

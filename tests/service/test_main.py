@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.main import Refused, _embedded, _listen, _shared_metrics
+from service.main import MOST_FILES, Refused, _allow_many_files, _embedded, _listen, _shared_metrics
 from service.metrics import SHARED_FOLDER
 from service.settings import Settings
 from tests.serving import Service, running_service
@@ -55,6 +56,22 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "valkey.conf").rmdir()
     with _embedded(settings):
         pass
+
+
+@pytest.mark.parametrize("soft", [256, None])
+def test_connections_may_be_many(soft: int | None) -> None:
+    """A thousand connections that say nothing should not be the end; more than allowed is left."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_FILES if before[1] == resource.RLIM_INFINITY else min(before[1], MOST_FILES)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft or before[1], before[1]))
+        _allow_many_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (
+            most if soft else before[1],
+            before[1],
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_localhost_has_to_be_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
