@@ -386,26 +386,27 @@ async def _decides(copy: Replica) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("gone", "times"), [(True, 0), (False, 1)], ids=["gone", "hanging"])
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "hanging"])
 async def test_an_outage_does_not_fill_the_log(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, gone: bool, times: int
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
     """Protects the lines that matter: what fails again and again is told once, or elsewhere."""
+
+    def told() -> list[str]:
+        return [record.__dict__["why"] for record in caplog.records if "why" in record.__dict__]
+
     monkeypatch.setattr(service.host, "FAILED_S", 0.01)
     async with silent_store() as (server, store), running_host(store) as host:
         await host.replica((await make(store)).key)
-        caplog.clear()
+        # On a busy machine Redis may have been late before.
+        before = told()
         server.kill(signal.SIGKILL if gone else signal.SIGSTOP)
-
-        def told() -> list[str]:
-            return [record.__dict__["why"] for record in caplog.records if "why" in record.__dict__]
-
-        await until(lambda: len(told()) >= times)
+        await until(lambda: gone or told())
         await asyncio.sleep(1.0)
-        told_once = told()
+        after = told()
         if not gone:
             server.kill(signal.SIGCONT)
-    assert told_once == ["Redis does not answer: TimeoutError"] * times
+    assert after == before if gone else after == ["Redis does not answer: TimeoutError"]
 
 
 async def test_memory_of_models_that_went_is_free_again(
