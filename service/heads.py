@@ -39,15 +39,15 @@ class BoundedHeads(HttpToolsProtocol):
         self._head: list[tuple[bytes, bytes]] | None = None
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
-        #: What came, and is not parsed yet.
-        self._rest = b""
+        #: What came, and is not parsed yet. As a view: the rest of a large one is not copied.
+        self._rest = memoryview(b"")
         self._unsent_bytes = 0
         self._stuck_timer: asyncio.TimerHandle | None = None
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End with the connection."""
-        self._rest = b""
+        self._rest = memoryview(b"")
         self._wait_no_more()
         self._stuck_no_more()
         super().connection_lost(exc)
@@ -55,7 +55,7 @@ class BoundedHeads(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Take in what the client sends."""
         if self._rest or self.pipeline or len(data) > PIECE_BYTES:
-            self._rest += data
+            self._rest = memoryview(bytes(self._rest) + data if self._rest else data)
             self._take_rest()
         else:
             self._take(data)
@@ -69,9 +69,9 @@ class BoundedHeads(HttpToolsProtocol):
     def _take_rest(self) -> None:
         while self._rest and not self.pipeline:
             piece, self._rest = self._rest[:PIECE_BYTES], self._rest[PIECE_BYTES:]
-            self._take(piece)
+            self._take(bytes(piece))
             if self.transport.is_closing():
-                self._rest = b""
+                self._rest = memoryview(b"")
         if self._rest:
             self.flow.pause_reading()
 
