@@ -8,7 +8,6 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match
@@ -29,6 +28,7 @@ from service.models import Models
 from service.neighbor_routes import neighbor_router
 from service.noise_routes import noise_router
 from service.ops_routes import ops_router
+from service.pages import add_pages
 from service.readiness import LOOK_S, ReadinessWatch
 from service.route_docs import complete
 from service.settings import Settings
@@ -76,9 +76,10 @@ def _make_app(host: Host, estimator: Estimator, watch: ReadinessWatch) -> FastAP
         await host.stop()
         await host.store.close()
 
-    # What /docs shows comes from here, not from a host that others run: keys are typed into it.
-    app = FastAPIOffline(
+    app = FastAPI(
         title="misclick",
+        docs_url=None,
+        redoc_url=None,
         description=DESCRIPTION,
         version="1",
         lifespan=lifespan,
@@ -90,6 +91,7 @@ def _make_app(host: Host, estimator: Estimator, watch: ReadinessWatch) -> FastAP
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(HTTPException, _refuse_http)
     app.add_exception_handler(Exception, _fail)
+    add_pages(app)
     generated = app.openapi
 
     def openapi() -> dict[str, Any]:
