@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from learners.neighbors.graph import NeighborGraph, list_width
 from learners.neighbors.lists import NeighborLists, Revision
-from learners.neighbors.metrics import Proposals, Rows, Slots
-from learners.neighbors.search import Found, queries_per_pass
+from learners.neighbors.metrics import Rows, Slots
 from learners.neighbors.window import Window
 from learners.validation import FloatArray
 
@@ -52,25 +51,12 @@ class _EnemyLists(NeighborLists):
 
     def search(self, owners: Slots) -> None:
         """Search the lists of `owners` anew: each by itself, for equal rows may have two labels."""
-        window = self._window
-        step = queries_per_pass(window.extent)
-        for start in range(0, len(owners), step):
-            some = owners[start : start + step]
-            rows = window.rows[some]
-            self._store(some, *self.near(some, rows, window.propose(rows)))
+        self._search_each(owners)
 
-    def near(
-        self,
-        owners: Slots,
-        queries: Rows,
-        proposals: Proposals,
-        lines: NDArray[np.intp] | None = None,
-    ) -> Found:
-        """Return the enemies nearest to `owners`, out of proposals for the row of each."""
+    def _rule_out(self, owners: Slots, low: Rows) -> None:
+        super()._rule_out(owners, low)
         labels = self._window.labels
-        friends = labels[: proposals.low.shape[1]] == labels[owners][:, np.newaxis]
-        proposals.low[friends] = _FAR
-        return super().near(owners, queries, proposals, lines)
+        low[labels[: low.shape[1]] == labels[owners][:, np.newaxis]] = _FAR
 
     def _new_keys(
         self, owners: Slots, entered: NDArray[np.bool_], rows: Rows, bounds: FloatArray

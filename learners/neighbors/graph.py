@@ -143,21 +143,6 @@ class NeighborGraph:
             raise InputError(expected("observers", what, f"{len(self.window)} examples"))
         self._observers.extend(observers)
 
-    def add_class(self) -> None:
-        """Make room for one more class (without effect on a graph that is not by class).
-
-        Raises
-        ------
-        ParameterError
-            If the lists would have more than `MAX_PLACES` places.
-        """
-        if self._by_class:
-            check_places("k", self.k, self.window.capacity, self.k, len(self._pools) + 1)
-            pool = self._new_pool()
-            self._pools.append(pool)
-            if len(self.window):
-                pool.search(self.window.live())
-
     # -- reading --------------------------------------------------------------------------
     def neighbors(self, slots: Slots, k: int | None = None, pool: int = 0) -> Slots:
         """Return the first k (default: all k, which is the most) neighbours of each slot, (m, k).

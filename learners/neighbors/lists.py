@@ -167,10 +167,7 @@ class NeighborLists:
         )
         step = queries_per_pass(window.extent)
         if len(firsts) == len(owners):
-            for start in range(0, len(owners), step):
-                some = slice(start, start + step)
-                near = self.near(owners[some], rows[some], window.propose(rows[some]))
-                self._store(owners[some], *near)
+            self._search_each(owners)
             return
         for start in range(0, len(firsts), step):
             stop = start + step
@@ -195,10 +192,8 @@ class NeighborLists:
         low = proposals.low
         if self.members < low.shape[1]:
             low += self._outside[: low.shape[1]]
-        if len(owners) == 1:
-            low[0, owners] = np.inf
-        elif lines is None:
-            low[np.arange(len(owners)), owners] = np.inf
+        if lines is None or len(owners) == 1:
+            self._rule_out(owners, low)
         found = nearest_of_each(self._window, queries, proposals, self.width + 1)
         if lines is not None:
             found = _without(owners, found.slots[lines], found.keys[lines])
@@ -211,12 +206,28 @@ class NeighborLists:
 
         Every live slot is in the pool.
         """
-        proposals.low[0, owner] = np.inf
+        self._rule_out(owner, proposals.low[:1])
         count = self.width + 1
         own, other = nearest_each(self._window, rows, proposals, [Wanted(count), wanted])
         return padded(self._window, own, count), other
 
     # -- inside ---------------------------------------------------------------------------
+    def _search_each(self, owners: Slots) -> None:
+        """Search the list of each owner by itself."""
+        window = self._window
+        step = queries_per_pass(window.extent)
+        for start in range(0, len(owners), step):
+            some = owners[start : start + step]
+            rows = window.rows[some]
+            self._store(some, *self.near(some, rows, window.propose(rows)))
+
+    def _rule_out(self, owners: Slots, low: Rows) -> None:
+        """Let nobody be found who has no place in an owner's list; each has a line of `low`."""
+        if len(owners) == 1:
+            low[0, owners] = np.inf
+        else:
+            low[np.arange(len(owners)), owners] = np.inf
+
     def _store(self, owners: Slots, slots: Slots, keys: FloatArray) -> None:
         """Put sorted lists with their bounds, as `slots` and `keys` hold them, into the pool."""
         self.slots[owners] = slots

@@ -9,6 +9,7 @@ from learners import create
 from learners.neighbors import AKNN
 from learners.neighbors.enemies import EnemyGraph
 from learners.neighbors.metrics import METRIC_NAMES
+from learners.neighbors.search import Wanted
 from learners.neighbors.window import Window
 from tests.reference.neighbors import PlainWindow
 
@@ -38,7 +39,14 @@ def test_enemies_equal_a_search_from_scratch(metric: str) -> None:
             else:
                 rows = rng.integers(0, 3, size=(change, 2)).astype(np.float32)
                 labels = rng.integers(0, 3, size=change)
-                graph.insert(rows, labels)
+                if change == 1 and len(graph):
+                    # Together with a question, which is about all and not about enemies.
+                    both = np.vstack((rows, rows))
+                    proposals = graph.window.propose(both)
+                    near = graph.insert_and_find(both, labels, proposals, Wanted(1))
+                    assert near.keys.tolist() == [0.0]
+                else:
+                    graph.insert(rows, labels)
                 plain.insert(rows, labels)
             live = graph.window.live()
             places = np.full(capacity + 1, len(live))

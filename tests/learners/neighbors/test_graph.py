@@ -221,16 +221,6 @@ def test_all_points_equal() -> None:
     assert not graph.keys(live).any()
 
 
-def test_a_class_may_be_added_while_running() -> None:
-    """After `add_class` the new class has lists, empty until it has members."""
-    graph = NeighborGraph(Window(9, 1), 1, n_classes=1)
-    graph.insert(np.array([[0.0], [1.0]], np.float32), np.zeros(2, np.int64))
-    graph.add_class()
-    assert graph.neighbors(graph.window.live(), pool=1).tolist() == [[9], [9]]
-    graph.insert(np.array([[5.0]], np.float32), np.ones(1, np.int64))
-    assert graph.neighbors(graph.window.live(), pool=1).tolist() == [[2], [2], [9]]
-
-
 @pytest.mark.parametrize(("window", "k"), [(0, 1), (1, 0), (2.0, 1), (1, True)])
 def test_bad_sizes_are_refused(window: int, k: int) -> None:
     """A window or k that is no positive integer is named."""
