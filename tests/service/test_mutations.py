@@ -6,12 +6,12 @@ the model's seq and state hash are what they were; the process never answers 5xx
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, NamedTuple
 
 import httpx
 import numpy as np
+import psutil
 import pytest
 
 from service.edge import Edge
@@ -31,10 +31,9 @@ from tests.serving import Service, running_service
 #: Mutations of each valid body: some 3,000 requests in all.
 MUTATIONS = 200
 MANY_MB = 50_000_000
-#: The longest that anybody else may wait while a huge body is dealt with, s.
-LONGEST_S = 1.0
-#: Times that it is tried: others may keep the machine busy for a moment.
-TRIES = 4
+#: The most that a worker may do, in seconds of CPU, while anybody else waits: by the clock it is
+#: longer on a busy machine. Without turns it is 1 and more.
+LONGEST_CPU_S = 0.5
 
 
 class Target(NamedTuple):
@@ -317,7 +316,7 @@ HUGE: dict[str, tuple[str, dict[str, str], bytes, int]] = {
 
 @pytest.mark.parametrize("name", HUGE)
 async def test_a_huge_body_stalls_nobody(own_service: Service, name: str) -> None:
-    """While 50 MB come in and are refused, another connection is answered within a second."""
+    """While 50 MB come in and are refused, another connection is answered before long."""
     call_name, headers, body, status = HUGE[name]
     async with (
         httpx.AsyncClient(base_url=own_service.url, timeout=60) as client,
@@ -327,19 +326,16 @@ async def test_a_huge_body_stalls_nobody(own_service: Service, name: str) -> Non
         decision = (await other.post(f"{path}/predict", json={"x": {"a": 1}})).json()
         before = (await other.get(f"{path}/state")).headers["x-misclick-sha256"]
         target = f"/v1/models/{spec_of()['name']}" if call_name == "import" else path
-        longest_s: list[float] = []
-        while min(longest_s, default=LONGEST_S) >= LONGEST_S and len(longest_s) < TRIES:
-            sending = asyncio.create_task(_send(client, f"{target}/{call_name}", headers, body))
-            waits_s = []
-            while not sending.done():
-                begin_s = time.perf_counter()
-                answer = await other.post(f"{path}/predict", json={"x": {"a": 2}})
-                waits_s.append(time.perf_counter() - begin_s)
-                assert answer.status_code == 200
-                await asyncio.sleep(0.01)
-            assert await sending in (status, None)
-            longest_s.append(max(waits_s))
-        assert min(longest_s) < LONGEST_S
+        worker = psutil.Process(own_service.pid)
+        sending = asyncio.create_task(_send(client, f"{target}/{call_name}", headers, body))
+        waits_s = []
+        while not sending.done():
+            begin_s = sum(worker.cpu_times()[:2])
+            assert (await other.post(f"{path}/predict", json={"x": {"a": 2}})).status_code == 200
+            waits_s.append(sum(worker.cpu_times()[:2]) - begin_s)
+            await asyncio.sleep(0.01)
+        assert await sending in (status, None)
+        assert max(waits_s) < LONGEST_CPU_S
         assert (await other.get(f"{path}/state")).headers["x-misclick-sha256"] == before
         sent = {"decision_id": decision["decision_id"], "feedback": 1}
         assert (await other.post(f"{path}/feedback", json=sent)).json()["status"] == "applied"
