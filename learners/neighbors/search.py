@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
 
 
 def above(bounds: FloatArray) -> Rows:
-    """Return numbers in float32 that are above all that is not above these; infinity of itself."""
+    """Return bounds in float32 that all numbers up to these lie below; infinity of infinity."""
     next_ones: Rows = np.nextafter(bounds.astype(np.float32), _INFINITY)
     return next_ones
 
@@ -136,7 +136,7 @@ def nearest_each(
     proposals
         Infinite for rows that are not to be found.
     wanted
-        What of each query, (q,).
+        What is to be found of each query, (q,).
     """
     chosen = _candidates(proposals, max([each.most for each in wanted]))
     # Oldest first, so that a stable sort by key leaves ties by age.
