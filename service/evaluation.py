@@ -285,9 +285,7 @@ def _value(evaluation: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -
         )
         robust = _out(part.doubly_robust(weights, followed))
         gain = _out(part.gain(weights, followed))
-    normalised = part.snips(weights)
-    snips = None if normalised is None else _out(normalised)
-    return PolicyOut(*head, _out(part.ips(weights)), snips, robust, gain)
+    return PolicyOut(*head, _out(part.ips(weights)), _out(part.snips(weights)), robust, gain)
 
 
 def verdict_of(weights: NDArray[np.float64]) -> str:
@@ -314,5 +312,6 @@ def verdict_of(weights: NDArray[np.float64]) -> str:
     return TRUSTED
 
 
-def _out(value: Value) -> ValueOut:
-    return ValueOut(*value)
+def _out(value: Value | None) -> ValueOut | None:
+    """Return what is told of a value: nothing where no round tells of the policy."""
+    return None if value is None or np.isinf(value.error) else ValueOut(*value)

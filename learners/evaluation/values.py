@@ -56,7 +56,7 @@ class Value(NamedTuple):
     value
         The estimate. It is unbiased (SNIPS: nearly), so it may lie outside [0, 1].
     error
-        Its standard error, that of the rates included.
+        Its standard error, that of the rates included; infinite where every weight is 0.
     low, high
         The interval.
     """
@@ -72,7 +72,8 @@ class Evaluation:
 
     Use `doubly_robust` where all probabilities of the policy are known, else `snips`; `ips` is
     there because nothing is simpler to check. None of them helps where the policy does what the
-    log hardly shows: the effective size says so, and the interval.
+    log hardly shows: the effective size says so, and the interval. Where no round did what the
+    policy does (every weight is 0) nothing is known of it: its error is infinite.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ class Evaluation:
         self._check(weights=weights)
         terms = weights * self._rewards
         value = float(terms.mean())
-        return self._value(value, terms - value, weights)
+        return self._value(value, terms - value, weights) if weights.any() else _unknown(value)
 
     def snips(self, weights: FloatArray) -> Value | None:
         """Return the self-normalised estimate: narrower, with a bias that vanishes.
@@ -163,11 +164,13 @@ class Evaluation:
         Parameter and error are those of `ips`. None where every weight is 0.
         """
         self._check(weights=weights)
-        total = float(weights.sum())
-        if total == 0.0:
+        if not weights.any():
             return None
-        value = float((weights * self._rewards).sum()) / total
-        scaled = weights * (len(weights) / total)
+        total = float(weights.sum())
+        # Shares first: of the smallest weights that there are, total / n is 0.
+        shares = weights / total
+        value = float((shares * self._rewards).sum())
+        scaled = shares * len(weights)
         return self._value(value, scaled * (self._rewards - value), scaled)
 
     def doubly_robust(self, weights: FloatArray, followed: FloatArray) -> Value:
@@ -189,7 +192,7 @@ class Evaluation:
         shown = self._shown(weights, followed)
         terms = followed + weights * (self._rewards - shown)
         value = float(terms.mean())
-        return self._value(value, terms - value, weights)
+        return self._value(value, terms - value, weights) if weights.any() else _unknown(value)
 
     def gain(self, weights: FloatArray, followed: FloatArray) -> Value:
         """Return how much more than what was shown the policy is worth, doubly robust, in pairs.
@@ -204,6 +207,8 @@ class Evaluation:
         # In this order, for what was shown itself to gain 0 to the last bit.
         terms = (followed - shown) + (weights - 1.0) * (self._rewards - shown)
         gain = float(terms.mean())
+        if not weights.any():
+            return _unknown(gain)
         return self._value(gain, terms - gain, weights - 1.0, float(self._rewards.mean()))
 
     def _shown(self, weights: FloatArray, followed: FloatArray) -> FloatArray:
@@ -288,8 +293,17 @@ def effective_size(weights: FloatArray) -> float:
     >>> effective_size(np.array([2.0, 2.0, 0.0])), effective_size(np.zeros(2))
     (2.0, 0.0)
     """
-    squares = float((weights**2).sum())
-    return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0
+    largest = float(weights.max(initial=0.0))
+    if largest == 0.0:
+        return 0.0
+    # Squares of weights as they come may be too small, or too large, for a float.
+    scaled = weights / largest
+    return float(scaled.sum()) ** 2 / float((scaled**2).sum())
+
+
+def _unknown(value: float) -> Value:
+    """Return the value of a policy of which no round tells."""
+    return Value(value, np.inf, -np.inf, np.inf)
 
 
 def _surprises(value: float, rates: AssumedRates) -> FloatArray:

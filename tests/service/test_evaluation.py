@@ -184,6 +184,11 @@ async def test_what_the_log_cannot_tell_is_not_trusted(client: httpx.AsyncClient
     told = await evaluated(client, path)
     assert told["rates_from"] == "nothing"
     assert policy(told, "deciding")["trusted"]
+    # Of a label that no round showed nothing is said, not that it is never right.
+    await client.post(f"{path}/labels", json={"add": ["d"]})
+    never = policy(await evaluated(client, path), "label", "d")
+    assert [never[name] for name in ("ips", "snips", "dr", "gain")] == [None] * 4
+    assert (never["effective"], never["trusted"]) == (0.0, False)
     assert policy(told, "uniform")["verdict"].startswith("it does what the log could not show")
 
 

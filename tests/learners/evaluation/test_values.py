@@ -229,6 +229,27 @@ def test_snips_needs_a_followed_round() -> None:
     assert Evaluation(ROUNDS, RATES).snips(np.zeros(3)) is None
 
 
+def test_what_no_round_showed_is_not_known_to_be_worth_0() -> None:
+    """A label that was never shown may be right always or never: no interval, however wide."""
+    evaluation, none = Evaluation(ROUNDS, RATES), np.zeros(3)
+    evaluation.predicted = np.full((3, 2), 0.5)
+    followed = np.full(3, 0.5)
+    unknown = (np.inf, -np.inf, np.inf)
+    assert evaluation.ips(none) == (0.0, *unknown)
+    assert evaluation.doubly_robust(none, followed) == (0.5, *unknown)
+    # The bits 1.6, 0, 2 were shown.
+    assert evaluation.gain(none, followed) == pytest.approx((0.5 - 1.2, *unknown))
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-200, 1e200])
+def test_the_size_of_weights_makes_no_difference(scale: float) -> None:
+    """Shares of them count, also where their squares, or their mean, are no number any more."""
+    weights = np.array([1.0, 2.0, 1.0])
+    found = Evaluation(ROUNDS, RATES).snips(weights * scale)
+    assert found == pytest.approx(Evaluation(ROUNDS, RATES).snips(weights))
+    assert effective_size(weights * scale) == pytest.approx(16 / 6)
+
+
 @given(st.floats(0.0, 0.45), st.floats(0.0, 0.45), st.integers(0, 2**32 - 1))
 def test_correction_is_affine(rho_0: float, rho_1: float, seed: int) -> None:
     """With the same rates for all labels SNIPS corrected is the corrected SNIPS of the bits."""
