@@ -38,6 +38,9 @@ LEAST_EFFECTIVE = 100
 #: it was: standard errors by which chance hardly ever leads away from that, and what propensities
 #: do that are told with two digits (a seventh as .14).
 FAR, ROUNDED = 4.0, 0.03
+#: The share of rounds that may be missing because their silence is not over. Most of these will
+#: not be clicked: beyond it values are too high by more than a twentieth of themselves.
+MOST_MISSING = 0.05
 TRUSTED = "trusted"
 
 
@@ -47,6 +50,7 @@ class Logged(NamedTuple):
     seq: int
     payload: Decision | Round
     feedback: int
+    time_ms: int
 
 
 class Told(NamedTuple):
@@ -83,15 +87,19 @@ async def evaluate(store: Store, replica: Replica, most: int) -> EvaluationOut:
     most = min(most, RECORDED, MOST_VALUES // widest)
     # The fold goes on while the log is read: what it says has to be of one moment.
     told = _told(fold)
-    rounds = await _read(store, replica, told.seq, most)
+    rounds, whole = await _read(store, replica, told.seq, most)
+    since_ms = rounds[0].time_ms if rounds and not whole else 0
+    waiting = 0
+    if replica.spec.on_expiry == "no_click":
+        waiting = await store.waiting_since(replica.address, since_ms)
     try:
-        return await asyncio.to_thread(_evaluate, rounds, told)
+        return await asyncio.to_thread(_evaluate, rounds, told, doubt_of(rounds, waiting, since_ms))
     except InputError as error:
         raise Unavailable("the log became another one while it was read: try again") from error
 
 
-async def _read(store: Store, replica: Replica, seq: int, most: int) -> list[Logged]:
-    """Return the newest rounds up to event `seq`, oldest first."""
+async def _read(store: Store, replica: Replica, seq: int, most: int) -> tuple[list[Logged], bool]:
+    """Return the newest rounds up to event `seq`, oldest first, and whether they are all."""
     rounds: list[Logged] = []
     before, looked = seq + 1, 0
     no_click = replica.spec.on_expiry == "no_click"
@@ -101,7 +109,7 @@ async def _read(store: Store, replica: Replica, seq: int, most: int) -> list[Log
             break
         rounds += _rounds_of(entries, no_click)
         before, looked = entries[-1].seq, looked + len(entries)
-    return rounds[:most][::-1]
+    return rounds[:most][::-1], before <= 1 and len(rounds) <= most
 
 
 def _rounds_of(entries: list[Entry], no_click: bool) -> Iterator[Logged]:
@@ -109,7 +117,7 @@ def _rounds_of(entries: list[Entry], no_click: bool) -> Iterator[Logged]:
         event = unpack_body(entry.body)
         feedback = feedback_learned(event, no_click)
         if feedback is not None and isinstance(event.payload, Decision | Round):
-            yield Logged(entry.seq, event.payload, feedback)
+            yield Logged(entry.seq, event.payload, feedback, event.time_ms)
 
 
 def _told(fold: Fold) -> Told:
@@ -190,12 +198,14 @@ class _Policy(NamedTuple):
     decided: bool = False
 
 
-def _evaluate(logged: list[Logged], told: Told) -> EvaluationOut:
+def _evaluate(logged: list[Logged], told: Told, doubt: str) -> EvaluationOut:
     rates, policies = told.rates, list[PolicyOut]()
     if len(logged) > 1:
         slice_ = _slice(logged)
         evaluation = Evaluation(slice_.rounds, rates)
-        policies = [_value(evaluation, each, told.active) for each in _policies(slice_, told)]
+        policies = [
+            _value(evaluation, each, told.active, doubt) for each in _policies(slice_, told)
+        ]
     return EvaluationOut(
         len(logged),
         logged[0].seq if logged else None,
@@ -268,14 +278,16 @@ def _recorded(
     return which, weights, record.shown[at].astype(np.intp)
 
 
-def _value(evaluation: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -> PolicyOut:
+def _value(
+    evaluation: Evaluation, policy: _Policy, active: NDArray[np.bool_], doubt: str
+) -> PolicyOut:
     weights, n_rounds = policy.weights, len(policy.which)
-    effective = effective_size(weights)
     verdict = verdict_of(weights)
-    head = (policy.kind, policy.name, n_rounds, effective, verdict == TRUSTED, verdict)
+    head = (policy.kind, policy.name, n_rounds, effective_size(weights))
     if n_rounds < 2:
-        return PolicyOut(*head)
+        return PolicyOut(*head, False, verdict)
     part = evaluation.only(policy.which)
+    ips, snips = part.ips(weights), part.snips(weights)
     robust = gain = None
     if not policy.decided:
         followed = (
@@ -283,9 +295,41 @@ def _value(evaluation: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -
             if policy.shown is None
             else part.predicted[np.arange(n_rounds), policy.shown]
         )
-        robust = _out(part.doubly_robust(weights, followed))
-        gain = _out(part.gain(weights, followed))
-    return PolicyOut(*head, _out(part.ips(weights)), _out(part.snips(weights)), robust, gain)
+        robust, gain = part.doubly_robust(weights, followed), part.gain(weights, followed)
+    if verdict == TRUSTED:
+        verdict = doubt or verdict_of_value(robust or snips or ips)
+    told = (_out(value) for value in (ips, snips, robust, gain))
+    return PolicyOut(*head, verdict == TRUSTED, verdict, *told)
+
+
+def doubt_of(logged: list[Logged], waiting: int, since_ms: int) -> str:
+    """Return why the rounds say too much good of whatever was shown; nothing where they do not.
+
+    Where silence is no click, it is logged later than a click. `waiting` are the decisions made
+    since `since_ms` whose silence is not over. Where rounds had ended before, they are made up
+    for: as many were decided before, and ended among these.
+    """
+    if logged and all(each.feedback for each in logged):
+        return "every round was clicked: rounds without a click seem not to be logged"
+    payloads = [each.payload for each in logged if isinstance(each.payload, Decision)]
+    missing = waiting - sum(each.issued_ms < since_ms for each in payloads)
+    if missing > MOST_MISSING * len(logged):
+        return f"{missing:,} rounds are missing, most without a click: their silence is not over"
+    return ""
+
+
+def verdict_of_value(value: Value) -> str:
+    """Return `TRUSTED`, or that no rates can be right by which a policy is worth that.
+
+    Examples
+    --------
+    >>> verdict_of_value(Value(1.43, 0.04, 1.35, 1.51))
+    'worth 1.43, which is no probability: the rates that its clicks are corrected by are wrong'
+    """
+    if value.value - FAR * value.error <= 1.0 and value.value + FAR * value.error >= 0.0:
+        return TRUSTED
+    wrong = "the rates that its clicks are corrected by are wrong"
+    return f"worth {value.value:.2f}, which is no probability: {wrong}"
 
 
 def verdict_of(weights: NDArray[np.float64]) -> str:

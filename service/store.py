@@ -180,6 +180,11 @@ class Store:
         """Return how many decisions wait for feedback."""
         return int(await self.guard(self.client.hlen(part_key(key, "pending"))))
 
+    async def waiting_since(self, address: Address, since_ms: int) -> int:
+        """Return how many decisions made after a time of Redis' clock wait for feedback."""
+        least = f"({since_ms + address.window_ms}"
+        return int(await self.guard(self.client.zcount(address.part("due"), least, "+inf")))
+
     async def heads(self, keys: Sequence[str]) -> list[tuple[str, int, str] | None]:
         """Return (uid, seq, chain) of each model, None where it is gone."""
         pipeline = self.client.pipeline(transaction=False)

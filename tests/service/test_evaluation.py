@@ -12,8 +12,8 @@ from learners import NoiseRates
 from learners import create as create_learner
 from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, progressive, weights_of
 from service import challengers, evaluation
-from service.evaluation import rates_in_force, verdict_of
-from service.events import LabelChange, Rates, RatesByLabel
+from service.evaluation import Logged, doubt_of, rates_in_force, verdict_of
+from service.events import Decision, LabelChange, Rates, RatesByLabel
 from service.store import BACK_ENTRIES
 from tests.service.apps import RCNBF, Json, app_client, create
 from tests.service.folds import admin, fold_of, round_of
@@ -220,6 +220,42 @@ async def test_silence_is_evaluated_as_it_is_learned(client: httpx.AsyncClient) 
         assert (await evaluated(client, path))["rounds"] == rounds
 
 
+async def test_clicks_that_come_before_silence_ends_are_no_merit(
+    client: httpx.AsyncClient,
+) -> None:
+    """A young model's rounds are mostly clicked ones where silence takes long to be no click."""
+    path = await create(client, learner={"kind": "banditron"}, on_expiry="no_click")
+    asked = {"items": [{"x": [1, 2, 3]}] * 150}
+    ids = [
+        each["decision_id"]
+        for each in (await client.post(f"{path}/predict/batch", json=asked)).json()["items"]
+    ]
+    clicks = [{"decision_id": each, "feedback": 1} for each in ids[:120]]
+    await client.post(f"{path}/feedback/batch", json={"items": clicks})
+    verdict = policy(await evaluated(client, path), "deciding")["verdict"]
+    assert verdict == "every round was clicked: rounds without a click seem not to be logged"
+    clicks = [{"decision_id": each, "feedback": 0} for each in ids[120:140]]
+    await client.post(f"{path}/feedback/batch", json={"items": clicks})
+    found = policy(await evaluated(client, path), "deciding")
+    assert not found["trusted"]
+    assert found["verdict"].startswith("10 rounds are missing, most without a click")
+    clicks = [{"decision_id": each, "feedback": 0} for each in ids[140:144]]
+    await client.post(f"{path}/feedback/batch", json={"items": clicks})
+    assert policy(await evaluated(client, path), "deciding")["trusted"]
+    # Of the last ones all were decided before the first of them ended: those that wait, too.
+    assert policy(await evaluated(client, path, rounds=105), "deciding")["trusted"]
+
+
+async def test_rates_that_clicks_contradict_are_not_trusted(client: httpx.AsyncClient) -> None:
+    """Nine of ten clicks cannot be missed where half of the rounds are clicked."""
+    path = await create(client, learner=LEARNER | {"rho_0": 0.0, "rho_1": 0.9})
+    await play(client, path, 400)
+    found = policy(await evaluated(client, path), "deciding")
+    assert found["snips"]["value"] - 4 * found["snips"]["error"] > 1
+    assert not found["trusted"]
+    assert "which is no probability" in found["verdict"]
+
+
 async def test_few_constant_labels_are_told_of(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,3 +357,46 @@ def test_propensities_told_in_short_are_taken_for_true() -> None:
     assert verdict_of(np.full(1000, (1 / 7) / 0.14)) == "trusted"
     assert verdict_of(np.full(1000, (1 / 6) / 0.17)) == "trusted"
     assert "average 1.67" in verdict_of(np.full(1000, (1 / 3) / 0.2))
+
+
+def stream(until_s: int, newest: int | None = None) -> tuple[list[Logged], int]:
+    """Return the rounds that ended by then, of one a second, and how many of those since wait.
+
+    Every third is clicked at once, the others are silent for 100 seconds.
+    """
+    issued = range(1, until_s + 1)
+    ends = sorted((s if s % 3 == 0 else s + 100, s) for s in issued)
+    rounds = [
+        Logged(seq, Decision(0, 0, 0.5, 0, b"", np.zeros(1), 1000 * s), int(s % 3 == 0), 1000 * end)
+        for seq, (end, s) in enumerate(ends, 1)
+        if end <= until_s
+    ]
+    chosen = rounds if newest is None else rounds[-newest:]
+    since_ms = 0 if newest is None else chosen[0].time_ms
+    return chosen, sum(end > until_s and 1000 * s > since_ms for end, s in ends)
+
+
+@pytest.mark.parametrize(
+    ("until_s", "newest", "missing"),
+    [
+        # From its first round on 67 wait, of all but the last 100 seconds' 2 in 3.
+        (200, None, 67),
+        (1100, None, 67),
+        # As a share of so many rounds it is no matter any more.
+        (2000, None, 0),
+        # Further rounds came before: as many of these as wait were decided then.
+        (1100, 500, 0),
+        # Also where the window is longer than the rounds took.
+        (1100, 50, 0),
+    ],
+)
+def test_rounds_that_wait_are_missed_where_no_others_stand_for_them(
+    until_s: int, newest: int | None, missing: int
+) -> None:
+    """Clicks are a third of all, and of what has ended wherever that is trusted."""
+    rounds, waiting = stream(until_s, newest)
+    since_ms = 0 if newest is None else rounds[0].time_ms
+    found = doubt_of(rounds, waiting, since_ms)
+    assert found.startswith(f"{missing} rounds are missing") if missing else found == ""
+    share = np.mean([each.feedback for each in rounds])
+    assert missing or share == pytest.approx(1 / 3, abs=0.02)

@@ -169,6 +169,18 @@ async def test_the_pending_cap_holds(store_url: str) -> None:
         assert await store.pending(address.key) == 2
 
 
+async def test_what_waits_is_counted_from_a_time_on(store_url: str) -> None:
+    """Decisions made after it that nobody answered; not those that were made by then."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        (first,) = await decide(store, address, 1)
+        await asyncio.sleep(0.01)
+        (second, _, answered) = await decide(store, address, 2, 3, 4)
+        await admit(store, address, 4, answered, 1)
+        counts = [await store.waiting_since(address, ms) for ms in (0, first, second)]
+        assert counts == [3, 2, 0]
+
+
 async def test_a_whole_is_recorded_or_nothing_is(store_url: str) -> None:
     """With one too many, or one that was asked otherwise before, none waits; alone, others do."""
     async with opened(store_url) as store:
