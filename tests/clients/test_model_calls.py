@@ -51,7 +51,8 @@ def test_challengers_are_evaluated_and_promoted(client: Client) -> None:
     model = client.add_challenger(spec.name, "ban", {"kind": "banditron"})
     assert [each.name for each in model.challengers] == ["passive", "ban"]
     decisions = client.predict_batch(spec.name, [Instance(x=[1, n, -n]) for n in range(300)])
-    client.feedback_batch(spec.name, [Feedback(d.decision_id, 1) for d in decisions])
+    clicks = [Feedback(each.decision_id, n % 2) for n, each in enumerate(decisions)]
+    client.feedback_batch(spec.name, clicks)
     found = client.evaluate(spec.name)
     assert (found.rounds, found.last_seq, found.rates_from) == (300, found.seq, "learner")
     kinds = [(policy.policy, policy.name) for policy in found.policies]

@@ -367,7 +367,12 @@ def stream(until_s: int, newest: int | None = None) -> tuple[list[Logged], int]:
     issued = range(1, until_s + 1)
     ends = sorted((s if s % 3 == 0 else s + 100, s) for s in issued)
     rounds = [
-        Logged(seq, Decision(0, 0, 0.5, 0, b"", np.zeros(1), 1000 * s), int(s % 3 == 0), 1000 * end)
+        Logged(
+            seq,
+            Decision(0, 0, 0.5, 0, b"", np.zeros(1, np.float32), 1000 * s),
+            int(s % 3 == 0),
+            1000 * end,
+        )
         for seq, (end, s) in enumerate(ends, 1)
         if end <= until_s
     ]
