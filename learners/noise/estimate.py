@@ -33,7 +33,8 @@ class Reading:
         Shape (K,): the same for each label. One that was never shown has the common ones, or
         the labels' mean where they differ.
     label_rho_0_error, label_rho_1_error
-        Shape (K,).
+        Shape (K,): their standard errors. Where labels do not differ they were drawn towards the
+        common rates, whose own errors are in these as far.
     labels_differ
         Whether the labels' rates differ by more than chance explains.
     """

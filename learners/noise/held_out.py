@@ -101,15 +101,21 @@ def _read_mixture(held_out: HeldOut) -> tuple[Reading, FloatArray, FloatArray]:
     # The folds' networks differ, and so do their mistakes: the errors grow where that shows.
     grow_0, grow_1 = max(1.0, wider_0 / error_0[0]), max(1.0, wider_1 / error_1[0])
     label_error_0, label_error_1 = level_errors(labels, rounds, prior)
+    doubt_0 = float(np.hypot(error_0[0] * grow_0, _SHARED_ERROR))
+    doubt_1 = float(np.hypot(error_1[0] * grow_1, _SHARED_ERROR))
+    # Labels that are alike were drawn to the common rates as if these were known.
+    open_0, open_1 = (0.0, 0.0) if differ else (doubt_0, doubt_1)
+    drawn_0 = _drawn(label_error_0, labels.rho_0, prior.count_0)
+    drawn_1 = _drawn(label_error_1, labels.rho_1, prior.count_1)
     reading = Reading(
         rho_0=float(common.rho_0[0]),
         rho_1=float(common.rho_1[0]),
-        rho_0_error=float(np.hypot(error_0[0] * grow_0, _SHARED_ERROR)),
-        rho_1_error=float(np.hypot(error_1[0] * grow_1, _SHARED_ERROR)),
+        rho_0_error=doubt_0,
+        rho_1_error=doubt_1,
         label_rho_0=labels.rho_0,
         label_rho_1=labels.rho_1,
-        label_rho_0_error=label_error_0 * grow_0,
-        label_rho_1_error=label_error_1 * grow_1,
+        label_rho_0_error=np.hypot(label_error_0 * grow_0, drawn_0 * open_0),
+        label_rho_1_error=np.hypot(label_error_1 * grow_1, drawn_1 * open_1),
         labels_differ=differ,
     )
     right = right_probability(labels, rounds)
@@ -117,6 +123,12 @@ def _read_mixture(held_out: HeldOut) -> tuple[Reading, FloatArray, FloatArray]:
     if differ:
         reading = _averaged(reading, held_out.labels, right)
     return reading, right, alone
+
+
+def _drawn(errors: FloatArray, rates: FloatArray, count: float) -> FloatArray:
+    """Return how far each label's rate is its prior's: the share of what is known that it told."""
+    drawn: FloatArray = errors**2 * (count + 1.0) / (rates * (1.0 - rates))
+    return drawn.clip(0.0, 1.0)
 
 
 def _averaged(reading: Reading, shown: IntArray, right: FloatArray) -> Reading:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from learners.noise import held_out as module
+from learners.noise.block_fit import anchored_levels, fit_block
 from learners.noise.held_out import RULES, HeldOut, read
+from learners.noise.mixture import level_errors
 
 
 def held_out(rho_0: list[float], rho_1: list[float], n: int = 9000, seed: int = 0) -> HeldOut:
@@ -92,6 +94,31 @@ def test_mistakes_that_all_networks_share_are_left_open(monkeypatch: pytest.Monk
         reading, _ = read(block, "mixture", beta_min=0.05)
         errors.append(np.array([reading.rho_0_error, reading.rho_1_error]))
     np.testing.assert_allclose(errors[1], np.hypot(errors[0], 0.05))
+
+
+def test_labels_are_no_surer_than_what_they_were_drawn_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The common rates' own errors are in each label's, as far as these come from them.
+
+    Taken for known, they left intervals that were off by ten standard errors in one of 30 blocks
+    whose temperature was hard to tell.
+    """
+    monkeypatch.setattr(module, "_fold_errors", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr(module, "_SHARED_ERROR", 0.04)
+    block = held_out([0.2] * 3, [0.3] * 3, n=1500)
+    reading, _ = read(block, "mixture", beta_min=0.05)
+    assert not reading.labels_differ
+    rounds = block.rounds()
+    common, _, prior, _ = fit_block(rounds)
+    labels = anchored_levels(rounds, common, prior)
+    found = (reading.label_rho_0_error, reading.label_rho_1_error)
+    told = level_errors(labels, rounds, prior)
+    rates, counts = (labels.rho_0, labels.rho_1), (prior.count_0, prior.count_1)
+    doubts = (reading.rho_0_error, reading.rho_1_error)
+    for errors, alone, rate, count, doubt in zip(found, told, rates, counts, doubts, strict=True):
+        # A Beta prior of so many rounds tells of a rate as much as they would.
+        from_prior = (count + 1) / (rate * (1 - rate)) / (1 / alone**2)
+        assert ((from_prior > 0.1) & (from_prior < 1)).all()
+        np.testing.assert_allclose(errors**2, alone**2 + (from_prior * doubt) ** 2)
 
 
 def test_a_label_that_was_never_shown_has_the_common_rates() -> None:
