@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 API_KEY_VARIABLE = "MISCLICK_API_KEY"
 #: What a shell says of a process that Ctrl-C ended.
 INTERRUPTED = 130
+#: Seconds within which a loop's next turn is waited for. A turn takes longer where a service does
+#: not answer, or thousands of rounds are decided at once.
+TURN_S = 1
 
 
 def client_of(url: str, retries: Retries = RETRIES) -> Client:
@@ -63,27 +66,33 @@ def ending_in_order() -> Iterator[Callable[[], None]]:
     """Treat a request to end, and a closed terminal, like Ctrl-C: clean up, then go.
 
     But a closed terminal does not matter to what was started with `nohup`. Gives what a long loop
-    has to call in each of its turns: in one of 190 replays the interrupt got lost on its way up.
+    has to call in each of its turns: there it ends. Raised wherever it comes, an interrupt can get
+    lost, or leave the HTTP client with its lock held or in the middle of a message, and then the
+    cleaning up hangs or fails. Only where no turn comes for a while, or somebody asks again, it is.
     """
     asked = False
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
         asked = True
-        raise KeyboardInterrupt
+        signal.alarm(TURN_S)
 
     def end_if_asked() -> None:
         if asked:
+            signal.alarm(0)
             raise KeyboardInterrupt
 
     # Ctrl-C too: whoever started this in the background may have had it ignored.
-    kinds = [signal.SIGINT, signal.SIGTERM]
-    if os.name == "posix" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+    kinds = [signal.SIGINT, signal.SIGTERM, signal.SIGALRM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         kinds.append(signal.SIGHUP)
     before = {kind: signal.signal(kind, interrupt) for kind in kinds}
     try:
         yield end_if_asked
     finally:
+        signal.alarm(0)
         for kind, handler in before.items():
             signal.signal(kind, handler)
 

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -58,14 +57,26 @@ def test_what_nohup_started_outlives_its_terminal(before: signal.Handlers) -> No
         signal.signal(signal.SIGHUP, outside)
 
 
-def test_a_request_to_end_is_not_forgotten() -> None:
-    """Where the interrupt gets lost on its way up, the next turn of the loop ends all the same."""
+def test_a_request_to_end_ends_a_loop_at_its_next_turn() -> None:
+    """In the middle of a call it left the client's lock held, and the models with the service."""
     with ending_in_order() as end_if_asked:
         end_if_asked()
-        with suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             end_if_asked()
+        # Cleaning up takes the time it takes.
+        assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGALRM])
+def test_a_turn_that_takes_long_is_interrupted(second: signal.Signals) -> None:
+    """By whoever asks again, or after a second, as where a service does not answer."""
+    with ending_in_order():
+        signal.raise_signal(signal.SIGINT)
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(second)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
 def test_an_output_that_knows_no_plus_minus_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
