@@ -21,7 +21,7 @@ from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, effecti
 from service.challengers import RECORDED, UNKNOWN_ERROR, Recorded
 from service.errors import Unavailable
 from service.evaluation_wire import EvaluationOut, PolicyKind, PolicyOut, RatesFrom, ValueOut
-from service.events import Decision, Entry, Rates, Round, feedback_learned, unpack_body
+from service.events import Decision, LabelChange, Rates, Round, feedback_learned, unpack_body
 from service.fold import Fold
 from service.replica import Replica
 from service.store import Store
@@ -51,6 +51,17 @@ class Logged(NamedTuple):
     payload: Decision | Round
     feedback: int
     time_ms: int
+
+
+class Part(NamedTuple):
+    """The newest part of a log."""
+
+    #: Oldest first.
+    rounds: list[Logged]
+    #: Whether there were no rounds before.
+    whole: bool
+    #: The last events by which labels came (or came back) meanwhile, by name.
+    came: dict[str, int]
 
 
 class Told(NamedTuple):
@@ -87,37 +98,37 @@ async def evaluate(store: Store, replica: Replica, most: int) -> EvaluationOut:
     most = min(most, RECORDED, MOST_VALUES // widest)
     # The fold goes on while the log is read: what it says has to be of one moment.
     told = _told(fold)
-    rounds, whole = await _read(store, replica, told.seq, most)
-    since_ms = rounds[0].time_ms if rounds and not whole else 0
+    part = await _read(store, replica, told.seq, most)
+    since_ms = part.rounds[0].time_ms if part.rounds and not part.whole else 0
     waiting = 0
     if replica.spec.on_expiry == "no_click":
         waiting = await store.waiting_since(replica.address, since_ms)
     try:
-        return await asyncio.to_thread(_evaluate, rounds, told, doubt_of(rounds, waiting, since_ms))
+        doubt = doubt_of(part.rounds, waiting, since_ms)
+        return await asyncio.to_thread(_evaluate, part, told, doubt)
     except InputError as error:
         raise Unavailable("the log became another one while it was read: try again") from error
 
 
-async def _read(store: Store, replica: Replica, seq: int, most: int) -> tuple[list[Logged], bool]:
-    """Return the newest rounds up to event `seq`, oldest first, and whether they are all."""
+async def _read(store: Store, replica: Replica, seq: int, most: int) -> Part:
+    """Return what the log holds up to event `seq`, with no more rounds than asked for."""
     rounds: list[Logged] = []
+    came: dict[str, int] = {}
     before, looked = seq + 1, 0
     no_click = replica.spec.on_expiry == "no_click"
     while len(rounds) < most and looked < MOST_ENTRIES:
         entries = await store.read_back(replica.address, before)
         if not entries:
             break
-        rounds += _rounds_of(entries, no_click)
+        for entry in entries:
+            event = unpack_body(entry.body)
+            feedback = feedback_learned(event, no_click)
+            if feedback is not None and isinstance(event.payload, Decision | Round):
+                rounds.append(Logged(entry.seq, event.payload, feedback, event.time_ms))
+            elif isinstance(event.payload, LabelChange):
+                came |= dict.fromkeys(set(event.payload.add) - came.keys(), entry.seq)
         before, looked = entries[-1].seq, looked + len(entries)
-    return rounds[:most][::-1], before <= 1 and len(rounds) <= most
-
-
-def _rounds_of(entries: list[Entry], no_click: bool) -> Iterator[Logged]:
-    for entry in entries:
-        event = unpack_body(entry.body)
-        feedback = feedback_learned(event, no_click)
-        if feedback is not None and isinstance(event.payload, Decision | Round):
-            yield Logged(entry.seq, event.payload, feedback, event.time_ms)
+    return Part(rounds[:most][::-1], before <= 1 and len(rounds) <= most, came)
 
 
 def _told(fold: Fold) -> Told:
@@ -198,13 +209,14 @@ class _Policy(NamedTuple):
     decided: bool = False
 
 
-def _evaluate(logged: list[Logged], told: Told, doubt: str) -> EvaluationOut:
-    rates, policies = told.rates, list[PolicyOut]()
+def _evaluate(part: Part, told: Told, doubt: str) -> EvaluationOut:
+    logged, rates, policies = part.rounds, told.rates, list[PolicyOut]()
     if len(logged) > 1:
         slice_ = _slice(logged)
         evaluation = Evaluation(slice_.rounds, rates)
         policies = [
-            _value(evaluation, each, told.active, doubt) for each in _policies(slice_, told)
+            _value(evaluation, each, told.active, doubt)
+            for each in _policies(slice_, told, part.came)
         ]
     return EvaluationOut(
         len(logged),
@@ -238,7 +250,7 @@ def _slice(logged: list[Logged]) -> Slice:
     )
 
 
-def _policies(slice_: Slice, told: Told) -> Iterator[_Policy]:
+def _policies(slice_: Slice, told: Told, came: dict[str, int]) -> Iterator[_Policy]:
     _, labels, propensities, _ = slice_.rounds
     active, everywhere = told.active, np.arange(len(labels))
     yield _deciding(slice_, told)
@@ -249,10 +261,13 @@ def _policies(slice_: Slice, told: Told) -> Iterator[_Policy]:
     for name, record in told.challengers.items():
         yield _Policy("challenger", name, *_recorded(slice_, record))
     often = np.argsort(-np.bincount(labels, minlength=len(active)), kind="stable")
+    decided = np.where(slice_.elsewhere, slice_.seqs, slice_.decided)
     for code in often[active[often]][:MOST_CONSTANT].tolist():
-        weights = (labels == code) / propensities
-        shown = np.full(len(labels), code, np.intp)
-        yield _Policy("label", told.labels[code], everywhere, weights, shown)
+        # Of rounds in which it could not be shown yet the log says nothing of it.
+        which = np.flatnonzero(decided >= came.get(told.labels[code], 0))
+        weights = (labels[which] == code) / propensities[which]
+        shown = np.full(len(which), code, np.intp)
+        yield _Policy("label", told.labels[code], which, weights, shown)
 
 
 def _deciding(slice_: Slice, told: Told) -> _Policy:

@@ -12,8 +12,8 @@ from learners import NoiseRates
 from learners import create as create_learner
 from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, progressive, weights_of
 from service import challengers, evaluation
-from service.evaluation import Logged, doubt_of, rates_in_force, verdict_of
-from service.events import Decision, LabelChange, Rates, RatesByLabel
+from service.evaluation import rates_in_force
+from service.events import LabelChange, Rates, RatesByLabel
 from service.store import BACK_ENTRIES
 from tests.service.apps import RCNBF, Json, app_client, create
 from tests.service.folds import admin, fold_of, round_of
@@ -158,6 +158,27 @@ async def test_each_policy_is_told_of_by_its_own_rounds(client: httpx.AsyncClien
     newest = await evaluated(client, path, rounds=150)
     assert (newest["rounds"], newest["last_seq"]) == (150, newest["seq"])
     assert policy(newest, "deciding")["rounds"] == 150
+
+
+async def test_a_label_is_told_of_by_rounds_that_could_show_it(client: httpx.AsyncClient) -> None:
+    """Since it came, or came back: before, it was not shown because it could not be."""
+    path = await create(client, learner=LEARNER)
+    await play(client, path, 300)
+    for change in ({"add": ["d"]}, {"retire": ["b"]}, {"add": ["b"]}):
+        await client.post(f"{path}/labels", json=change)
+    waits = (await client.post(f"{path}/predict", json={"x": [1, 1, 1]})).json()
+    for change in ({"retire": ["b"]}, {"add": ["b"]}):
+        await client.post(f"{path}/labels", json=change)
+    await client.post(f"{path}/feedback", json={"decision_id": waits["decision_id"], "feedback": 1})
+    await play(client, path, 200, seed=1)
+    found = await evaluated(client, path)
+    told = {p["name"]: p["rounds"] for p in found["policies"] if p["policy"] == "label"}
+    assert told == {"a": 501, "b": 200, "c": 501, "d": 201}
+    lines = [each for each in (await exported(client, path))[1:] if each["kind"] == "feedback"]
+    weights = np.array([(each["label"] == "d") / each["propensity"] for each in lines[300:]])
+    bits = np.array([each["feedback"] for each in lines[300:]])
+    by_hand = float((weights * (bits - 0.2) / 0.5).mean())
+    assert policy(found, "label", "d")["ips"]["value"] == pytest.approx(by_hand)
 
 
 async def test_a_full_record_tells_of_its_rounds(
@@ -342,66 +363,3 @@ def test_a_learner_that_finds_rates_goes_on_from_an_estimate() -> None:
     fold.apply(admin(Rates(0.25, 0.15)))
     rates, source = rates_in_force(fold)
     assert (source, rates.rho_0.tolist()) == ("log", [0.25] * 3)
-
-
-def test_weights_that_do_not_average_one_are_noticed() -> None:
-    """Unless chance explains it."""
-    rng = np.random.default_rng(0)
-    possible = (rng.random(5000) < 0.2) / 0.2
-    assert verdict_of(possible) == "trusted"
-    assert "average 0.20" in verdict_of((rng.random(5000) < 0.2).astype(float))
-
-
-def test_propensities_told_in_short_are_taken_for_true() -> None:
-    """A seventh as .14 is no lie, and no lack of exploration; a third as .2 is one."""
-    assert verdict_of(np.full(1000, (1 / 7) / 0.14)) == "trusted"
-    assert verdict_of(np.full(1000, (1 / 6) / 0.17)) == "trusted"
-    assert "average 1.67" in verdict_of(np.full(1000, (1 / 3) / 0.2))
-
-
-def stream(until_s: int, newest: int | None = None) -> tuple[list[Logged], int]:
-    """Return the rounds that ended by then, of one a second, and how many of those since wait.
-
-    Every third is clicked at once, the others are silent for 100 seconds.
-    """
-    issued = range(1, until_s + 1)
-    ends = sorted((s if s % 3 == 0 else s + 100, s) for s in issued)
-    rounds = [
-        Logged(
-            seq,
-            Decision(0, 0, 0.5, 0, b"", np.zeros(1, np.float32), 1000 * s),
-            int(s % 3 == 0),
-            1000 * end,
-        )
-        for seq, (end, s) in enumerate(ends, 1)
-        if end <= until_s
-    ]
-    chosen = rounds if newest is None else rounds[-newest:]
-    since_ms = 0 if newest is None else chosen[0].time_ms
-    return chosen, sum(end > until_s and 1000 * s > since_ms for end, s in ends)
-
-
-@pytest.mark.parametrize(
-    ("until_s", "newest", "missing"),
-    [
-        # From its first round on 67 wait, of all but the last 100 seconds' 2 in 3.
-        (200, None, 67),
-        (1100, None, 67),
-        # As a share of so many rounds it is no matter any more.
-        (2000, None, 0),
-        # Further rounds came before: as many of these as wait were decided then.
-        (1100, 500, 0),
-        # Also where the window is longer than the rounds took.
-        (1100, 50, 0),
-    ],
-)
-def test_rounds_that_wait_are_missed_where_no_others_stand_for_them(
-    until_s: int, newest: int | None, missing: int
-) -> None:
-    """Clicks are a third of all, and of what has ended wherever that is trusted."""
-    rounds, waiting = stream(until_s, newest)
-    since_ms = 0 if newest is None else rounds[0].time_ms
-    found = doubt_of(rounds, waiting, since_ms)
-    assert found.startswith(f"{missing} rounds are missing") if missing else found == ""
-    share = np.mean([each.feedback for each in rounds])
-    assert missing or share == pytest.approx(1 / 3, abs=0.02)
