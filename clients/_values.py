@@ -20,7 +20,7 @@ def _of_numpy(value: object) -> object:
     """Return an array or a number of numpy as JSON has it; nothing else is known here."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    what = f"{type(value).__name__}: {_quote(value)}"
+    what = f"{type(value).__name__}: {quoted(value)}"
     raise InputError(f"value: expected what JSON can say, got a {what}")
 
 
@@ -40,7 +40,7 @@ def encode(value: object) -> bytes:
         return _encoder.encode(value)
     except UnicodeEncodeError as error:
         # Browsers cut text between the two halves of an emoji.
-        raise InputError(f"text: expected whole characters, got {_quote(error.object)}") from None
+        raise InputError(f"text: expected whole characters, got {quoted(error.object)}") from None
 
 
 def plain(x: Features) -> list[float] | dict[str, float | str]:
@@ -75,7 +75,7 @@ def numbers(where: str, values: Sequence[float] | NDArray[np.generic]) -> list[f
         values = values.tolist()
     # A set has its numbers in any order.
     if isinstance(values, str | bytes | Set) or not isinstance(values, Iterable):
-        raise InputError(f"{where}: expected a list or an array of numbers, got {_quote(values)}")
+        raise InputError(f"{where}: expected a list or an array of numbers, got {quoted(values)}")
     found = list(values)
     try:
         good = all(map(math.isfinite, found))
@@ -96,7 +96,7 @@ def names(where: str, given: Sequence[str]) -> list[str]:
         It is one string.
     """
     if isinstance(given, str):
-        raise InputError(f"{where}: expected a list of names, got {_quote(given)}")
+        raise InputError(f"{where}: expected a list of names, got {quoted(given)}")
     return list(given)
 
 
@@ -107,9 +107,10 @@ def check_finite(where: str, value: float) -> None:
     except (TypeError, OverflowError):
         good = False
     if not good:
-        raise InputError(f"{where}: expected a finite number, got {_quote(value)}")
+        raise InputError(f"{where}: expected a finite number, got {quoted(value)}")
 
 
-def _quote(value: object) -> str:
+def quoted(value: object) -> str:
+    """Return a wrong value as an error quotes it."""
     text = repr(value)
     return text if len(text) <= _QUOTED else text[:_QUOTED] + "..."

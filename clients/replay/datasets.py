@@ -6,7 +6,6 @@ import csv
 import io
 import os
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,8 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clients._values import quoted
 from clients.errors import InputError
 
+#: What an archive may hold, unpacked: a few MB of one can become more than memory holds.
+MAX_UNPACKED_BYTES = 4 * 2**30
 #: Beyond it a feature would be infinite: they are kept as float32.
 MOST = float(np.finfo(np.float32).max)
 
@@ -87,8 +89,8 @@ def load(source: str, *, label_column: str | None = None) -> Dataset:
         `segments` (2,310 image segments, 18 features, 7 labels; comes with river), `digits`
         (1,797 images of 64 pixels, 10 labels; comes with scikit-learn, which must be
         installed), a `.npz` file with arrays `X` and `y` (and, optionally, `label_names`
-        indexed by `y`), or a `.csv` file with a header. Labels without `label_names` are in
-        ascending order, as numbers where all are some.
+        indexed by `y`; at most 4 GiB in all), or a `.csv` file with a header. Labels without
+        `label_names` are in ascending order, as numbers where all are some.
     label_column
         Column of a CSV file that holds the label; by default the last. All others must be
         numbers.
@@ -107,16 +109,14 @@ def load(source: str, *, label_column: str | None = None) -> Dataset:
         bundled = ", ".join(BUNDLED)
         raise InputError(f"data: expected one of {bundled}, or a file, got {source!r}")
     kind = path.suffix.lower()
-    if kind == ".npz":
-        return _npz(path)
-    if kind == ".csv":
-        try:
-            # What Excel calls UTF-8 begins with a mark, which is no part of a column's name.
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                return _csv(_name(path), file, label_column)
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise InputError(f"{path.name}: expected a CSV file in UTF-8: {error}") from error
-    raise InputError(f"data: expected a .npz or .csv file, got {source!r}")
+    if kind not in (".npz", ".csv"):
+        raise InputError(f"data: expected a .npz or .csv file, got {source!r}")
+    try:
+        return _npz(path) if kind == ".npz" else _csv_file(path, label_column)
+    except InputError as error:
+        raise InputError(f"{path.name}: {error}") from error
+    except MemoryError as error:
+        raise InputError(f"{path.name}: expected less than memory holds") from error
 
 
 def _segments() -> Dataset:
@@ -126,7 +126,7 @@ def _segments() -> Dataset:
     # River's own reader imports much of river for one small table.
     packed = Path(spec.submodule_search_locations[0]) / "datasets" / "segment.csv.zip"
     with zipfile.ZipFile(packed) as archive, archive.open(archive.namelist()[0]) as file:
-        return _csv("segments", io.TextIOWrapper(file, encoding="utf-8"), "category")
+        return _table("segments", io.TextIOWrapper(file, encoding="utf-8"), "category")
 
 
 def _digits() -> Dataset:
@@ -150,24 +150,31 @@ def _name(path: Path) -> str:
 
 
 def _npz(path: Path) -> Dataset:
-    wanted = f"{path.name}: expected an archive that numpy.savez wrote"
-    if not zipfile.is_zipfile(path):
-        raise InputError(wanted)
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            missing = {"X", "y"} - set(arrays.files)
-            if missing:
-                raise InputError(f"{path.name}: expected arrays X and y, got {arrays.files}")
-            names = arrays["label_names"] if "label_names" in arrays.files else None
-            x, y = arrays["X"], arrays["y"]
-            # What is no array in an archive comes as bytes.
-            if not all(isinstance(each, np.ndarray | None) for each in (x, y, names)):
-                raise InputError(f"{wanted}, got other files in it")
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, InputError):
+    wanted = "expected an archive that numpy.savez wrote"
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise InputError(wanted)
+        file.seek(0)
+        try:
+            with np.load(file, allow_pickle=False) as arrays:
+                unpacked = sum(part.file_size for part in arrays.zip.infolist())
+                if unpacked > MAX_UNPACKED_BYTES:
+                    most = f"at most {MAX_UNPACKED_BYTES:,} bytes"
+                    raise InputError(f"expected {most} when unpacked, got {unpacked:,}")
+                missing = {"X", "y"} - set(arrays.files)
+                if missing:
+                    raise InputError(f"expected arrays X and y, got {quoted(arrays.files)}")
+                names = arrays["label_names"] if "label_names" in arrays.files else None
+                x, y = arrays["X"], arrays["y"]
+        except (InputError, MemoryError):
             raise
-        what = "arrays of numbers, or of text in y, and none of objects"
-        raise InputError(f"{path.name}: expected {what}: {error}") from error
+        except Exception as error:
+            # Whatever is broken, or was made up to break: readers of archives raise anything.
+            what = "arrays of numbers, or of text in y, and none of objects"
+            raise InputError(f"expected {what}: {error}") from error
+    # What is no array in an archive comes as bytes.
+    if not all(isinstance(each, np.ndarray | None) for each in (x, y, names)):
+        raise InputError(f"{wanted}, got other files in it")
     if names is None:
         return _named(_name(path), x, y)
     if names.ndim != 1:
@@ -177,21 +184,28 @@ def _npz(path: Path) -> Dataset:
     return Dataset(_name(path), _float32(x), y.astype(np.intp), _names(names))
 
 
-def _csv(name: str, lines: Iterable[str], label_column: str | None) -> Dataset:
+def _csv_file(path: Path, label_column: str | None) -> Dataset:
+    try:
+        # What Excel calls UTF-8 begins with a mark, which is no part of a column's name.
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return _table(_name(path), file, label_column)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"expected a CSV file in UTF-8: {error}") from error
+
+
+def _table(name: str, lines: Iterable[str], label_column: str | None) -> Dataset:
     rows = csv.reader(lines)
-    header = next(rows, [])
+    header = next(filter(None, rows), [])
     if not header:
-        raise InputError(f"{name}: expected a header, got an empty file")
+        raise InputError("expected a header, got an empty file")
     if len(header) == 1:
-        raise InputError(f"{name}: expected columns with commas in between, got {header[0]!r}")
+        raise InputError(f"expected columns with commas in between, got {quoted(header[0])}")
     if "" in header:
         # Pandas writes the numbers of rows so: no feature to learn from.
-        raise InputError(
-            f"{name}: expected a name for each column, got none for {header.index('') + 1}"
-        )
+        raise InputError(f"expected a name for each column, got none for {header.index('') + 1}")
     column = header[-1] if label_column is None else label_column
     if header.count(column) != 1 and label_column is not None:
-        raise InputError(f"{name}: expected one column {column!r}, got {header}")
+        raise InputError(f"expected one column {column!r}, got {quoted(header)}")
     at = len(header) - 1 if label_column is None else header.index(column)
     # As arrays, they take a quarter of what lists take.
     x: list[NDArray[np.float64]] = []
@@ -207,9 +221,9 @@ def _csv(name: str, lines: Iterable[str], label_column: str | None) -> Dataset:
         y.append(row[at])
         x.append(np.array(_numbers(number, header, row, at)))
     if not y:
-        raise InputError(f"{name}: expected rows below the header, got none")
+        raise InputError("expected rows below the header, got none")
     if all(map(_is_number, header[:at] + header[at + 1 :])) and (_is_number(column) or column in y):
-        raise InputError(f"{name}: expected a header with the columns' names, got {header}")
+        raise InputError(f"expected a header with the columns' names, got {quoted(header)}")
     labels = _ascending(y)
     codes = {label: code for code, label in enumerate(labels)}
     return Dataset(name, _float32(np.array(x)), np.array([codes[label] for label in y]), labels)
@@ -224,10 +238,12 @@ def _numbers(line: int, header: Sequence[str], row: Sequence[str], skip: int) ->
             # Python takes 12_34 for 1234, nobody else does.
             value = float(text.replace("_", "?"))
         except ValueError:
-            raise InputError(f"line {line}, {name}: expected a number, got {text!r}") from None
+            raise InputError(
+                f"line {line}, {name}: expected a number, got {quoted(text)}"
+            ) from None
         if not -MOST <= value <= MOST:
             what = "a finite number of single precision"
-            raise InputError(f"line {line}, {name}: expected {what}, got {text!r}")
+            raise InputError(f"line {line}, {name}: expected {what}, got {quoted(text)}")
         values.append(value)
     return values
 
@@ -248,8 +264,11 @@ def _is_number(text: str) -> bool:
 
 def _named(name: str, x: NDArray[Any], y: NDArray[Any]) -> Dataset:
     """Build a data set whose labels are the distinct values of `y`, ascending."""
-    if y.dtype.kind == "f" and np.isnan(y).any():
-        raise InputError(f"y[{int(np.isnan(y).argmax())}]: expected a label, got nan")
+    if y.dtype.kind not in "biufSU":
+        raise InputError(f"y: expected numbers or text, got {y.dtype}")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        at = int(np.isfinite(y).argmin())
+        raise InputError(f"y[{at}]: expected a label, got {y.flat[at]}")
     values, codes = np.unique(y, return_inverse=True)
     return Dataset(name, _float32(x), codes.astype(np.intp), _names(values))
 

@@ -1,7 +1,9 @@
 """Data sets to replay."""
 
+import errno
 import os
 import re
+import struct
 import sys
 import zipfile
 from collections.abc import Callable
@@ -63,7 +65,7 @@ def test_csv_takes_the_last_column_or_the_named_one(tmp_path: Path) -> None:
     # The last column is the label, also where another one is called as it is.
     path.write_text("label,age,label\n1,3,2\n2,4,1\n")
     assert load(str(path)).x.tolist() == [[1, 3], [2, 4]]
-    with pytest.raises(InputError, match=r"table: expected one column 'label', got \['label'"):
+    with pytest.raises(InputError, match=r"table\.csv: expected one column 'label', got \['label'"):
         load(str(path), label_column="label")
     # Rates are given in the order of labels: 10 comes after 9, as in an archive.
     path.write_text("age,label\n1,10\n2,9\n3,10\n")
@@ -76,12 +78,15 @@ def test_csv_takes_the_last_column_or_the_named_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "header"),
-        ("a,b\n", "bad: expected rows below the header, got none"),
-        ("a;b\n1;x\n", "bad: expected columns with commas in between, got 'a;b'"),
-        ("1,2\n3,4\n", r"bad: expected a header with the columns' names, got \['1', '2'\]"),
-        ("1,cat\n3,dog\n2,cat\n", r"bad: expected a header .*, got \['1', 'cat'\]"),
-        (",a,b\n0,1,x\n", "bad: expected a name for each column, got none for 1"),
+        ("", r"bad\.csv: expected a header, got an empty file"),
+        ("\n\na,b\n1,x\n2\n", r"bad\.csv: line 5: expected 2 fields, got 1"),
+        ("a,b\n" + 1000 * "z" + ",x\n", r"expected a number, got 'z{59}\.\.\.$"),
+        (1000 * "z" + "\n", r"expected columns with commas in between, got 'z{59}\.\.\.$"),
+        ("a,b\n", r"bad\.csv: expected rows below the header, got none"),
+        ("a;b\n1;x\n", r"bad\.csv: expected columns with commas in between, got 'a;b'"),
+        ("1,2\n3,4\n", r"bad\.csv: expected a header with the columns' names, got \['1', '2'\]"),
+        ("1,cat\n3,dog\n2,cat\n", r"bad\.csv: expected a header .*, got \['1', 'cat'\]"),
+        (",a,b\n0,1,x\n", r"bad\.csv: expected a name for each column, got none for 1"),
         ("a,b\n1,x\n2,\n", "line 3, b: expected a label, got nothing"),
         ("a,b\n1,\udce9\n", r"bad\.csv: expected a CSV file in UTF-8"),
         ('a,b\n1,"' + "x" * 200_000 + '"\n', r"bad\.csv: expected a CSV file in UTF-8: field"),
@@ -118,7 +123,13 @@ def test_labels_of_an_archive_are_text_or_numbers(tmp_path: Path) -> None:
     np.savez(path, X=np.eye(2), y=np.array([1, 0]), label_names=np.array([b"cat", b"dog"]))
     assert load(path).labels == ("cat", "dog")
     np.savez(path, X=np.eye(2), y=np.array([1.0, np.nan]))
-    with pytest.raises(InputError, match=r"y\[1\]: expected a label, got nan"):
+    with pytest.raises(InputError, match=r"y\.npz: y\[1\]: expected a label, got nan"):
+        load(path)
+    np.savez(path, X=np.eye(2), y=np.array([np.inf, 1.0]))
+    with pytest.raises(InputError, match=r"y\[0\]: expected a label, got inf"):
+        load(path)
+    np.savez(path, X=np.eye(2), y=np.array([1j, np.nan]))
+    with pytest.raises(InputError, match="y: expected numbers or text, got complex128"):
         load(path)
     np.savez(path, X=np.eye(2), y=np.array(["a", "b"], dtype=object))
     with pytest.raises(InputError, match=r"y\.npz: expected .* none of objects"):
@@ -155,6 +166,59 @@ def test_a_broken_archive_is_named(tmp_path: Path, save: Callable[..., None]) ->
     packed[300:2000:7] = bytes(243)
     path.write_bytes(packed)
     with pytest.raises(InputError, match=r"bad\.npz: expected arrays of numbers"):
+        load(str(path))
+
+
+#: Where a zip file says that a part is encrypted, in the part's head and in the directory.
+ENCRYPTED = ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8))
+
+
+@pytest.mark.parametrize("broken", ["header", "encrypted", "huge"])
+def test_an_archive_that_was_made_to_break_is_named(tmp_path: Path, broken: str) -> None:
+    """Zip files and arrays can be broken in ways that ended in a traceback."""
+    path = tmp_path / "bad.npz"
+    heads = {
+        "header": b"(" * 100,
+        "huge": b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d, 3)}\n" % 10**15,
+        "encrypted": b"{'descr': '<f8', 'fortran_order': False, 'shape': (0, 3)}\n",
+    }
+    head = heads[broken]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("X.npy", "y.npy"):
+            archive.writestr(name, b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head)
+    if broken == "encrypted":
+        packed = bytearray(path.read_bytes())
+        for mark, flags in ENCRYPTED:
+            packed[packed.index(mark) + flags] |= 1
+        path.write_bytes(packed)
+    with pytest.raises(InputError, match=r"bad\.npz: expected (arrays|less than memory holds)"):
+        load(str(path))
+
+
+def test_an_archive_becomes_no_more_than_memory_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of 8 MB became 8 GB."""
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, X=np.zeros((1000, 2)), y=np.zeros(1000))
+    monkeypatch.setattr("clients.replay.datasets.MAX_UNPACKED_BYTES", 10_000)
+    with pytest.raises(InputError, match=r"x\.npz: expected at most 10,000 bytes when unpacked"):
+        load(str(path))
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.csv"])
+def test_a_file_that_must_not_be_read_is_called_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """An archive was said to be none."""
+    path = tmp_path / name
+    path.write_bytes(b"")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", name)
+
+    monkeypatch.setattr("pathlib.Path.open", refuse)
+    with pytest.raises(PermissionError, match=name):
         load(str(path))
 
 
