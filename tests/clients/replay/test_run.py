@@ -1,5 +1,6 @@
 """The driver of a replay."""
 
+import tracemalloc
 from collections import Counter
 from collections.abc import Sequence
 
@@ -146,6 +147,19 @@ def test_a_track_agrees_with_plain_counting(rounds: list[tuple[bool, bool]], win
     assert track.wrong_greedy.tolist() == [greedy for _, greedy in rounds]
     numbers = np.arange(1, len(rounds) + 1)
     assert track.curve(numbers) == pytest.approx([np.mean(shown[:n]) for n in numbers])
+
+
+def test_a_curve_takes_little_memory() -> None:
+    """That of a billion rounds took ten GB, when the last of them was over."""
+    track = Track(100_000)
+    track.done = 100_000
+    tracemalloc.start()
+    try:
+        track.curve(np.array([1, 50_000, 100_000]))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 50_000
 
 
 def test_before_the_first_round_no_error_is_known() -> None:
