@@ -281,10 +281,11 @@ def _path(*names: str) -> str:
     Raises
     ------
     InputError
-        A name would lead to another place, as `..` leads from a challenger to its model.
+        A name would lead to another place, as `..` leads from a challenger to its model, or has
+        half a character.
     """
     for name in names:
-        if name in ("", ".", ".."):
+        if name in ("", ".", "..") or not name.isprintable():
             raise InputError(f"name: expected that of a model or a challenger, got {name!r}")
     return "/".join(("/v1/models", *(quote(name, safe="") for name in names)))
 

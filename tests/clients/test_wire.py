@@ -123,6 +123,9 @@ def test_a_model_name_cannot_leave_its_place_in_the_path() -> None:
         ):
             with pytest.raises(InputError, match=f"^name: expected .*, got {name!r}"):
                 call()
+    # A command's argument that is no UTF-8.
+    with pytest.raises(InputError, match=r"^name: expected .*, got 'caf\\udce9'"):
+        _wire.get_model("caf\udce9")
 
 
 def test_a_state_is_arrays_and_scalars() -> None:
