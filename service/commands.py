@@ -104,8 +104,8 @@ def parse_learner(text: str) -> dict[str, Any]:
     --------
     >>> parse_learner("rcnbf:gamma=.1,rho_0=0.2,rho_1=.4")
     {'kind': 'rcnbf', 'gamma': 0.1, 'rho_0': 0.2, 'rho_1': 0.4}
-    >>> parse_learner('{"kind": "soba", "full": true}')
-    {'kind': 'soba', 'full': True}
+    >>> parse_learner('{"kind": "soba", "matrix": "full"}')
+    {'kind': 'soba', 'matrix': 'full'}
     """
     if text.startswith("{"):
         try:
@@ -118,6 +118,8 @@ def parse_learner(text: str) -> dict[str, Any]:
         name, equals, value = option.partition("=")
         if not equals:
             raise InputError(f"--learner: expected KIND:OPTION=VALUE,..., got {text!r}")
+        if name in learner:
+            raise InputError(f"--learner: expected {name} once, got {text!r}")
         learner[name] = _value(value)
     return learner
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from clients import Client, MisclickError, Retries
-from clients.replay.datasets import Dataset, load
+from clients.replay.datasets import load
 from clients.replay.http_player import HttpPlayer
 from clients.replay.live import LiveBoard
 from clients.replay.report import percent, plot, table
 from clients.replay.run import Replay, Track
 from clients.replay.stream import ClickStream, Noise
 from service.commands import ended, ending_in_order
-from service.outputs import check_outputs, print_table, terminal
+from service.outputs import check_outputs, print_table, terminal, writing
 from service.replay_command import model_spec
 
 if TYPE_CHECKING:
@@ -68,7 +68,11 @@ def add_parser(subparsers: Subparsers) -> None:
         "--seed", type=int, default=0, help="of examples, noise and draws (default: 0)"
     )
     parser.add_argument(
-        "--png", type=Path, default=Path("out/demo.png"), help="the picture (default: %(default)s)"
+        "--png",
+        type=Path,
+        default=Path("out/demo.png"),
+        metavar="FILE",
+        help="the picture (default: %(default)s)",
     )
 
 
@@ -76,21 +80,38 @@ def run(args: argparse.Namespace) -> int:
     """Run the demo and leave nothing running; return the exit status."""
     console = terminal()
     try:
-        # Before the replay: it takes a minute or two, and the picture comes last.
+        # What is wrong with the options is told before the service starts, and the minute or two
+        # that the replay takes before the picture is drawn.
+        streams = _streams(args)
         args.png.parent.mkdir(parents=True, exist_ok=True)
         check_outputs(png=args.png)
         with ending_in_order() as end_if_asked, running_service() as url, Client(url) as client:
             console.print(f"The service answers at {url}", soft_wrap=True)
-            _demo(args, client, console, end_if_asked)
+            _demo(args, streams, client, console, end_if_asked)
     except (DemoError, MisclickError, OSError, KeyboardInterrupt) as error:
         return ended("demo", error)
     return 0
 
 
-def _demo(
-    args: argparse.Namespace, client: Client, console: Console, end_if_asked: Callable[[], None]
-) -> None:
+def _streams(args: argparse.Namespace) -> dict[tuple[float, float], ClickStream]:
+    """Return the click stream of each noise."""
     dataset = load("segments")
+    return {
+        (rho_0, rho_1): ClickStream(
+            dataset, horizon=args.rounds, seed=args.seed, noise=Noise(rho_0=rho_0, rho_1=rho_1)
+        )
+        for rho_0, rho_1 in NOISES
+    }
+
+
+def _demo(
+    args: argparse.Namespace,
+    streams: Mapping[tuple[float, float], ClickStream],
+    client: Client,
+    console: Console,
+    end_if_asked: Callable[[], None],
+) -> None:
+    dataset = streams[NOISES[0]].dataset
     console.print(
         f"{len(dataset.y):,} image segments, {dataset.n_features} features, "
         f"{len(dataset.labels)} labels: {', '.join(dataset.labels)}. "
@@ -98,7 +119,7 @@ def _demo(
         "label is right, but some clicks are false and some are missed. Banditron believes what "
         "it hears; RCNBF knows how often it is wrong; Softmax finds that out from the clicks."
     )
-    replays = {rates: _replay(args, client, dataset, *rates) for rates in NOISES}
+    replays = {rates: _replay(client, stream, *rates) for rates, stream in streams.items()}
     tracks = {
         f"{learner} {rho_0:.0%}/{rho_1:.0%}": track
         for (rho_0, rho_1), replay in replays.items()
@@ -124,9 +145,7 @@ def noise_title(rho_0: float, rho_1: float) -> str:
     return f"{100 * rho_0:.0f} % false and {100 * rho_1:.0f} % missed clicks"
 
 
-def _replay(
-    args: argparse.Namespace, client: Client, dataset: Dataset, rho_0: float, rho_1: float
-) -> Replay:
+def _replay(client: Client, stream: ClickStream, rho_0: float, rho_1: float) -> Replay:
     """Create the models of one noise, and return the replay that plays them."""
     learners: dict[str, dict[str, Any]] = {
         "Banditron": {"kind": "banditron", "gamma": GAMMA},
@@ -136,10 +155,8 @@ def _replay(
     players = {}
     for shown, learner in learners.items():
         name = f"{learner['kind']}-{100 * rho_0:.0f}-{100 * rho_1:.0f}"
-        spec = model_spec(name, learner, dataset, scaling="standard", seed=args.seed)
+        spec = model_spec(name, learner, stream.dataset, scaling="standard", seed=stream.seed)
         players[shown] = HttpPlayer(client, client.create_model(spec).name)
-    noise = Noise(rho_0=rho_0, rho_1=rho_1)
-    stream = ClickStream(dataset, horizon=args.rounds, seed=args.seed, noise=noise)
     return Replay(stream, players, batch=BATCH)
 
 
@@ -165,7 +182,8 @@ def _summarise(
         f"each feedback written to disk before it was acknowledged."
     )
     panels = {noise_title(*rates): replay.tracks for rates, replay in replays.items()}
-    plot(panels, args.png, title=f"Image segments, {args.rounds:,} rounds of noisy clicks")
+    with writing("png", args.png):
+        plot(panels, args.png, title=f"Image segments, {args.rounds:,} rounds of noisy clicks")
     # A folder may be called as rich's markup is.
     console.print(f"The error curves: {args.png.resolve()}", soft_wrap=True, markup=False)
 

@@ -23,7 +23,7 @@ from clients.noise_report import (
 )
 from clients.window_noise_report import window_summary, window_tables
 from service.commands import API_KEY_VARIABLE, client_of, ended
-from service.outputs import check_outputs, print_json, print_table, terminal
+from service.outputs import check_outputs, print_json, print_table, terminal, writing
 
 if TYPE_CHECKING:
     from service.commands import Subparsers
@@ -190,4 +190,5 @@ def _draw(args: argparse.Namespace, noise: Noise | WindowNoise) -> None:
         raise InputError("--png: expected an estimate to draw; ask for one with --estimate")
     trust = "" if drawn.trusted else ", not trusted"
     title = f"{args.model}: estimate {drawn.number} from {drawn.examples:,} rounds{trust}"
-    plot(drawn, args.png, title=title)
+    with writing("png", args.png):
+        plot(drawn, args.png, title=title)

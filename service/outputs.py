@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -58,11 +60,17 @@ def _check_writable(option: str, path: Path) -> None:
     if there and not path.is_file():
         # A pipe, say: whoever reads it would take this for its end.
         return
+    with writing(option, path), path.open("ab"):
+        pass
+    if not there:
+        path.unlink()
+
+
+@contextmanager
+def writing(option: str, path: Path) -> Iterator[None]:
+    """Raise InputError, by the name of its option, where the file cannot be written."""
     try:
-        with path.open("ab"):
-            pass
+        yield
     except OSError as error:
         what = f"a file that can be written, got '{path}': {error.strerror}"
         raise InputError(f"--{option}: expected {what}") from None
-    if not there:
-        path.unlink()

@@ -42,7 +42,7 @@ from service.complaints import of_pydantic
 from service.errors import ServiceError
 from service.features import A_NUMBER, MAX_VALUE
 from service.inprocess import InProcessPlayer
-from service.outputs import check_outputs, print_table, terminal
+from service.outputs import check_outputs, print_table, terminal, writing
 from service.spec import ESTIMATE_AFTER
 
 if TYPE_CHECKING:
@@ -73,14 +73,20 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.set_defaults(run=run)
     bundled = ", ".join(BUNDLED)
-    parser.add_argument("data", help=f"{bundled}, or a .npz (X, y) or .csv file")
+    kinds = ", ".join(kind for kind, learner in LEARNERS.items() if learner.takes_feedback)
+    parser.add_argument(
+        "data",
+        help=f"{bundled}, a .npz file with arrays X and y, or a .csv file whose first line names "
+        "its columns",
+    )
     parser.add_argument("--label-column", help="label column of a CSV file; default: the last")
     parser.add_argument(
         "--learner",
         action="append",
         required=True,
         metavar="KIND[:OPTION=VALUE,...]",
-        help='what plays; repeat it to compare; or a JSON object such as \'{"kind": "bpa"}\'',
+        help=f"what plays; repeat it to compare. One of {kinds}; or a JSON object such as "
+        '\'{"kind": "bpa"}\'',
     )
     parser.add_argument(
         "--scaling",
@@ -202,15 +208,13 @@ def _replay(
             each["learner"] = specs[each["name"]].learner
             if args.keep:
                 each["model"] = specs[each["name"]].name
-        args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        with writing("json", args.json):
+            args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if args.png:
         title = f"{stream.dataset.name}, {stream.horizon:,} rounds"
-        plot(
-            {_panel_title(args): replay.tracks},
-            args.png,
-            title=title,
-            scale=args.scale,
-        )
+        panels = {_panel_title(args): replay.tracks}
+        with writing("png", args.png):
+            plot(panels, args.png, title=title, scale=args.scale)
 
 
 def noise_title(rho_0: object, rho_1: object) -> str:
@@ -334,7 +338,10 @@ def specs_of(args: argparse.Namespace, dataset: Dataset) -> dict[str, ModelSpec]
 
 def plain(spec: ModelSpec) -> dict[str, Any]:
     """Return a spec as the JSON values that the service would get."""
-    return msgspec.json.decode(msgspec.json.encode(spec), type=dict[str, Any])
+    try:
+        return msgspec.json.decode(msgspec.json.encode(spec), type=dict[str, Any])
+    except UnicodeEncodeError as error:
+        raise InputError(f"text: expected whole characters, got {error.object!r}") from None
 
 
 def _tell_who_lacks_estimates(specs: Mapping[str, ModelSpec]) -> None:

@@ -222,7 +222,7 @@ def draw_rates(low: float, high: float, *, n_labels: int, seed: int, which: int)
         Equal numbers draw equal rates; `which` is 0 for rho_0 and 1 for rho_1.
     """
     if not 0 <= low <= high < 1:
-        raise InputError(f"rates: expected 0 <= low <= high < 1, got {low}:{high}")
+        raise InputError(f"rho_{which}: expected 0 <= low <= high < 1, got {low}:{high}")
     rng = np.random.default_rng([seed, _RATES, which])
     return [float(rate) for rate in rng.uniform(low, high, n_labels)]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clients import Client
+from clients import Client, InputError
 from service.cli import main
 from service.commands import ended, ending_in_order, parse_learner
 
@@ -145,3 +145,10 @@ def test_learners_can_be_written_in_two_ways() -> None:
     assert type(short["a"]) is int
     assert parse_learner(json.dumps(short)) == short
     assert parse_learner("bpa") == {"kind": "bpa"}
+
+
+@pytest.mark.parametrize("text", ["bpa:a=1,b=2,a=1", "bpa:kind=soba"])
+def test_an_option_is_given_once(text: str) -> None:
+    """The last one won, and silently: another learner than the first word says."""
+    with pytest.raises(InputError, match=f"--learner: expected (a|kind) once, got '{text}'"):
+        parse_learner(text)

@@ -145,6 +145,21 @@ def test_a_picture_that_cannot_be_drawn_is_told_at_once(
     assert name.partition("/")[0] in told
 
 
+@pytest.mark.parametrize("options", [["--rounds", "0"], ["--seed", "-1"]])
+def test_a_demo_that_cannot_be_is_told_at_once(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+) -> None:
+    """A service was started for it first, and a folder made for its picture."""
+    monkeypatch.delattr(demo_command, "running_service")
+    picture = tmp_path / "out" / "x.png"
+    assert main(["demo", "--png", str(picture), *options]) == 2
+    assert "expected" in capsys.readouterr().err
+    assert not picture.parent.exists()
+
+
 def test_a_service_that_does_not_start_is_quoted(tmp_path: Path) -> None:
     """Where the service gives up at once, the demo passes on what it said."""
     folder = tmp_path / ("long" * 25)

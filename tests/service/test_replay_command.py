@@ -193,6 +193,8 @@ def test_rates_can_differ_by_label() -> None:
         (["segments", "--learner", "bpa", "--rho-0", "x"], "--rho-0: expected .1"),
         (["segments", "--learner", "bpa", "--rho-0", ".6", "--rho-1", ".6"], "rho_0 + rho_1"),
         (["segments", "--learner", "bpa", "--rho-1", ".1,.2"], "rho_1: expected 1 or 7 rates"),
+        (["segments", "--learner", "bpa", "--rho-1", ".3:.1"], "rho_1: expected 0 <= low"),
+        (["segments", "--learner", "bpa\udce9"], "text: expected whole characters, got 'bpa"),
         (["segments", "--learner", "bpa", "--delay", "5:1"], "delay: expected 0 <= first"),
         (["segments", "--learner", "bpa", "--delay", "x"], "--delay: expected 10, or 0:50"),
         (["segments", "--learner", "bpa", "--horizon", "0"], "horizon"),
@@ -223,6 +225,20 @@ def test_mistakes_are_told_in_one_line(
     assert told.startswith("misclick replay: ")
     assert complaint in told
     assert told.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+@pytest.mark.parametrize("option", ["--json", "--png"])
+def test_a_disk_that_gets_full_is_told_with_the_file(
+    capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    """It was told without saying for what there was no room."""
+    assert main(["replay", "segments", "--learner", "bpa", "--horizon", "5", option, "/dev/full"])
+    told = capsys.readouterr().err
+    assert told == (
+        f"misclick replay: {option}: expected a file that can be written, got '/dev/full': "
+        "No space left on device\n"
+    )
 
 
 def test_a_feature_that_no_model_takes_is_told_before_the_first_round(

@@ -139,7 +139,7 @@ def test_drawn_rates_are_in_their_range_and_seeded() -> None:
     assert rates != draw_rates(0.1, 0.3, n_labels=50, seed=1, which=1)
     assert len(set(rates)) == 50
     assert 0.1 <= min(rates) < max(rates) < 0.3
-    with pytest.raises(InputError, match="rates"):
+    with pytest.raises(InputError, match="rho_0: expected 0 <= low"):
         draw_rates(0.3, 0.1, n_labels=2, seed=1, which=0)
 
 
