@@ -8,13 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from service.complaints import NO_SUCH_FIELD, of_pydantic
 from service.errors import Forbidden, Unauthorized
 from service.spec import MODEL_NAME, Strict
+
+T = TypeVar("T")
 
 DEFAULT_TENANT = "default"
 #: 256 bits: nobody guesses one, so a plain hash of it is safe to store.
@@ -77,28 +79,23 @@ class Keys:
         if path is None:
             return cls(None)
         text = path.read_bytes()
-        if not text.lstrip().startswith(b"["):
-            text = b"[%s]" % b",".join(line for line in text.splitlines() if line.strip())
-        try:
-            keys = _KEYS_FILE.validate_json(text)
-        except ValidationError as error:
-            if error.errors()[0]["type"] == "json_invalid":
-                what = "JSON: one object a line, as `misclick key` prints it, or an array of them"
-                raise ValueError(f"keys file {path}: expected {what}") from None
-            first = of_pydantic(error.errors(include_input=False, include_url=False)).details[0]
-            where, expected = first.where, first.expected
-            if expected == NO_SUCH_FIELD:
-                # The name of a field that nobody knows may be anything: a key, say.
-                where, expected = where.rpartition(".")[0], "no other fields"
-            raise ValueError(f"keys file {path}: {where}: expected {expected}") from None
+        if text.lstrip().startswith(b"["):
+            keys = {f"[{at}]": key for at, key in enumerate(_read(path, _ARRAY, text))}
+        else:
+            keys = {
+                f"line {number}": _read(path, _KEY, line, f"line {number}")
+                for number, line in enumerate(text.splitlines(), 1)
+                if line.strip()
+            }
         if not 0 < len(keys) <= MAX_KEYS:
             raise ValueError(f"keys file {path}: expected 1 to {MAX_KEYS} keys, got {len(keys)}")
-        places: dict[str, int] = {}
-        for place, key in enumerate(keys):
-            if places.setdefault(key.sha256, place) != place:
-                what = f"another key than [{places[key.sha256]}]: one key has one tenant"
-                raise ValueError(f"keys file {path}: [{place}]: expected {what}")
-        return cls(keys)
+        places: dict[str, str] = {}
+        for place, key in keys.items():
+            other = places.setdefault(key.sha256, place)
+            if other != place:
+                what = f"another key than {other}: one key has one tenant"
+                raise ValueError(f"keys file {path}: {place}: expected {what}")
+        return cls(keys.values())
 
     @property
     def tenants(self) -> frozenset[str]:
@@ -126,7 +123,27 @@ class Keys:
         return caller
 
 
-_KEYS_FILE = TypeAdapter(list[ApiKey])
+_KEY = TypeAdapter(ApiKey)
+_ARRAY = TypeAdapter(list[ApiKey])
+
+
+def _read(path: Path, kind: TypeAdapter[T], text: bytes, line: str = "") -> T:
+    """Return what is in a keys file, or in a line of it; quote nothing of what is wrong there."""
+    try:
+        return kind.validate_json(text)
+    except ValidationError as error:
+        first = of_pydantic(error.errors(include_input=False, include_url=False)).details[0]
+        where, expected = first.where, first.expected
+        if error.errors()[0]["type"] == "json_invalid":
+            where = ""
+            expected = "JSON: one object a line, as `misclick key` prints it, or an array of them"
+        elif expected == NO_SUCH_FIELD:
+            # The name of a field that nobody knows may be anything: a key, say.
+            where, expected = where.rpartition(".")[0], "no other fields"
+        elif not error.errors()[0]["loc"]:
+            where = ""
+    place = ", ".join(filter(None, (line, where)))
+    raise ValueError(f"keys file {path}: {place + ': ' if place else ''}expected {expected}")
 
 
 def new_key(name: str, tenant: str, scopes: Sequence[str]) -> tuple[str, str]:
