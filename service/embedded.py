@@ -74,7 +74,7 @@ class EmbeddedValkey:
         self.folder = folder.resolve()
         self.socket = self.folder / "valkey.sock"
         if len(os.fsencode(self.socket)) > MAX_SOCKET_PATH:
-            raise ValueError(f"data_dir: its path is too long for a socket: {self.folder}")
+            raise ValueError(f"the path is too long for a socket: {self.folder}")
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = _lock(self.folder / "lock")
         self._pid_file = self.folder / "valkey.pid"

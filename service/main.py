@@ -99,8 +99,15 @@ def _end_in_order() -> None:
     def end(_signal: int, _frame: FrameType | None) -> None:
         raise SystemExit(0)
 
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
     for kind in (signal.SIGINT, signal.SIGTERM):
         signal.signal(kind, end)
+    # A closed terminal, unless nohup started this. With several workers uvicorn takes it for the
+    # wish to start them anew.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, stop)
 
 
 def check(settings: Settings) -> None:

@@ -20,8 +20,17 @@ from service.settings import Settings
 from tests.serving import Service, running_service
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.usefixtures("_terminal")
+@pytest.mark.parametrize(
+    ("kind", "workers"),
+    [
+        (signal.SIGTERM, 1),
+        (signal.SIGTERM, 2),
+        (signal.SIGINT, 1),
+        (signal.SIGINT, 2),
+        (signal.SIGHUP, 1),
+    ],
+)
 def test_a_stop_takes_the_store_along(tmp_path: Path, kind: signal.Signals, workers: int) -> None:
     """Protects from a store that outlives its service: it is gone before the service is."""
     service = Service(data_dir=tmp_path / "data", workers=workers)
