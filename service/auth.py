@@ -80,7 +80,8 @@ class Keys:
             return cls(None)
         text = path.read_bytes()
         if text.lstrip().startswith(b"["):
-            keys = {f"[{at}]": key for at, key in enumerate(_read(path, _ARRAY, text))}
+            array = _read(path, _ARRAY, text)
+            keys = {f"[{at}]": key for at, key in enumerate(array)}
         else:
             keys = {
                 f"line {number}": _read(path, _KEY, line, f"line {number}")

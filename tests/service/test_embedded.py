@@ -220,7 +220,7 @@ def test_a_start_that_fails_says_why(folder: Path) -> None:
 
 def test_a_path_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:
     """A folder in which no socket can be is refused with its name."""
-    with pytest.raises(ValueError, match="^the path is too long"):
+    with pytest.raises(ValueError, match=r"^the path is too long"):
         EmbeddedValkey(tmp_path / ("x" * MAX_SOCKET_PATH))
 
 
