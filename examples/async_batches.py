@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import secrets
 
 from clients import AsyncClient, Dense, Feedback, Instance, ModelSpec
@@ -33,7 +34,7 @@ async def run(url: str) -> None:
         labels=("a", "b"),
         features=Dense(2),
     )
-    async with AsyncClient(url) as client:
+    async with AsyncClient(url, api_key=os.environ.get("MISCLICK_API_KEY")) as client:
         await client.create_model(spec)
         clicks = await asyncio.gather(*(show_page(client, spec.name, n) for n in range(PAGES)))
         model = await client.get_model(spec.name)

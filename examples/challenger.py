@@ -6,6 +6,7 @@ Start a service with `misclick serve`, then run `python -m examples.challenger`.
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
 
 import numpy as np
@@ -46,7 +47,7 @@ def main() -> None:
         labels=LABELS,
         features=Dense(size=len(LABELS)),
     )
-    with Client(args.url) as client:
+    with Client(args.url, api_key=os.environ.get("MISCLICK_API_KEY")) as client:
         client.create_model(spec)
         learner = {"kind": "rcnbf", "gamma": 0.1, "rho_0": RHO_0, "rho_1": RHO_1}
         client.add_challenger(name, "corrected", learner)

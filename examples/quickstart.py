@@ -6,6 +6,7 @@ Start a service with `misclick serve`, then run `python -m examples.quickstart`.
 from __future__ import annotations
 
 import argparse
+import os
 
 from clients import Client, Dense, ModelSpec
 
@@ -22,7 +23,7 @@ def main() -> None:
     """Make one round trip."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", default="http://127.0.0.1:8000")
-    with Client(parser.parse_args().url) as client:
+    with Client(parser.parse_args().url, api_key=os.environ.get("MISCLICK_API_KEY")) as client:
         client.create_model(ADS)
         decision = client.predict(ADS.name, [0.3, 0.9])
         print(f"show {decision.label!r}: it was drawn with probability {decision.propensity:.3f}")

@@ -6,6 +6,7 @@ Start a service with `misclick serve`, then run `python -m examples.recommender`
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import secrets
 
@@ -31,7 +32,7 @@ def main() -> None:
         labels=("101",),
         features=Named((kinds,)),
     )
-    with Client(args.url) as client:
+    with Client(args.url, api_key=os.environ.get("MISCLICK_API_KEY")) as client:
         client.create_model(shop)
         recommender = Recommender[int](client, shop.name)
         recommender.sync_catalogue(WANTED.values())

@@ -6,6 +6,7 @@ Start a service with `misclick serve`, then run `python -m examples.shadow`.
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
 
 import numpy as np
@@ -57,7 +58,7 @@ def main() -> None:
     name = f"shadow-{secrets.token_hex(4)}"
     spec = ModelSpec(name=name, labels=LABELS, features=Dense(size=len(LABELS)))
     rng = np.random.default_rng(1)
-    with Client(args.url) as client:
+    with Client(args.url, api_key=os.environ.get("MISCLICK_API_KEY")) as client:
         client.create_model(spec)
         # An old log all at once; beside a policy that goes on, `tell_round` after each visit.
         client.tell_rounds(name, play(rng))

@@ -7,6 +7,7 @@ river's image segments.
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
 import time
 from datetime import UTC, datetime
@@ -56,7 +57,7 @@ def main() -> None:
     args = parser.parse_args()
     name = f"segments-{secrets.token_hex(4)}"
     anew = f"{name}-anew"
-    with Client(args.url) as client:
+    with Client(args.url, api_key=os.environ.get("MISCLICK_API_KEY")) as client:
         visitors = Visitors(client)
         data = visitors.data
         features = Dense(size=data.x.shape[1])

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,23 @@ def test_an_example_runs(service: Service, name: str) -> None:
     options = ["--visits", "100"] if name == "recommender" else []
     last = run(name, "--url", service.url, *options).splitlines()[-1]
     assert re.search(PROMISES[name], last), last
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_presents_a_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against a service with keys, as production has it, each ended with the first call."""
+    module = import_module(f"examples.{name}")
+    asked = []
+
+    def client(_: str, *, api_key: str | None = None) -> None:
+        asked.append(api_key)
+        raise InterruptedError
+
+    for kind in ("Client", "AsyncClient"):
+        if hasattr(module, kind):
+            monkeypatch.setattr(module, kind, client)
+    monkeypatch.setenv("MISCLICK_API_KEY", "a-key")
+    monkeypatch.setattr(sys, "argv", [name])
+    with pytest.raises(InterruptedError):
+        module.main()
+    assert asked == ["a-key"]
