@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import redis.asyncio
 
+import service.model_routes
+import service.transfer
 from service.address import MODELS_KEY
 from service.codec import encode_state
 from service.events import (
@@ -407,6 +409,33 @@ async def test_a_snapshot_is_read_beside_the_others(
         assert (await imported(client, lines)).status_code == 201
     assert threads
     assert threading.main_thread() not in threads
+
+
+async def test_files_are_written_and_read_beside_the_others(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state of megabytes takes a tenth of a second to encode: nobody else waits for it."""
+    threads: dict[str, threading.Thread] = {}
+
+    def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            threads[function.__name__] = threading.current_thread()
+            return function(*args)
+
+        return call
+
+    path = await model_with_history(client)
+    for module, name in (
+        (service.transfer, "_header"),
+        (service.transfer, "parse_header"),
+        (service.model_routes, "state_to_npz"),
+        (service.model_routes, "state_digest"),
+    ):
+        monkeypatch.setattr(module, name, watched(getattr(module, name)))
+    assert (await imported(client, await exported(client, path))).status_code == 201
+    assert await state(client, path)
+    assert len(threads) == 4
+    assert threading.main_thread() not in threads.values()
 
 
 def test_the_chain_begins_with_the_incarnation() -> None:
