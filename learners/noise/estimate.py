@@ -34,7 +34,9 @@ class Reading:
         the labels' mean where they differ.
     label_rho_0_error, label_rho_1_error
         Shape (K,): their standard errors. Where labels do not differ they were drawn towards the
-        common rates, whose own errors are in these as far.
+        common rates, whose own errors are in these as far. 12**-.5, as of a number in [0, 1] of
+        which no more is known, for a label that was never shown, and for one whose clicks may tell
+        next to nothing: so looks, too, one that was right whenever it was shown.
     labels_differ
         Whether the labels' rates differ by more than chance explains.
     """

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from learners.noise.block_fit import anchored_levels, fit_block
 from learners.noise.estimate import IntArray, Reading
 from learners.noise.mixture import (
+    NOTHING_KNOWN,
     Levels,
     Rounds,
     fit_levels,
@@ -72,7 +73,7 @@ def read(held_out: HeldOut, rule: str, *, beta_min: float) -> tuple[Reading, Evi
     evidence holds beta as it was read.
     """
     if rule == "mixture":
-        reading, right, alone = _read_mixture(held_out)
+        reading, right, alone = _read_mixture(held_out, beta_min)
         clicked = _clicked(reading, held_out.labels, right)
     else:
         reading = _read_quantiles(held_out, rule)
@@ -90,7 +91,7 @@ def read(held_out: HeldOut, rule: str, *, beta_min: float) -> tuple[Reading, Evi
     return _guarded(reading, beta_min), evidence
 
 
-def _read_mixture(held_out: HeldOut) -> tuple[Reading, FloatArray, FloatArray]:
+def _read_mixture(held_out: HeldOut, beta_min: float) -> tuple[Reading, FloatArray, FloatArray]:
     """Fit common rates and each label's; return P(right) with and without the offset besides."""
     rounds = held_out.rounds()
     common, labels, prior, differ = fit_block(rounds)
@@ -118,6 +119,7 @@ def _read_mixture(held_out: HeldOut) -> tuple[Reading, FloatArray, FloatArray]:
         label_rho_1_error=np.hypot(label_error_1 * grow_1, drawn_1 * open_1),
         labels_differ=differ,
     )
+    reading = _without_senseless(reading, beta_min)
     right = right_probability(labels, rounds)
     alone = right_probability(labels._replace(offset=0.0), rounds)
     if differ:
@@ -131,14 +133,34 @@ def _drawn(errors: FloatArray, rates: FloatArray, count: float) -> FloatArray:
     return drawn.clip(0.0, 1.0)
 
 
+def _without_senseless(reading: Reading, beta_min: float) -> Reading:
+    """Say of labels whose clicks may tell next to nothing that their rates are not known.
+
+    So looks a label that is always clicked by mistake, and so does one that was right whenever it
+    was shown: of a network's mistakes about that one nothing tells but its own clicks.
+    """
+    beta = 1.0 - reading.label_rho_0 - reading.label_rho_1
+    beta_error = np.hypot(reading.label_rho_0_error, reading.label_rho_1_error)
+    senseless = beta < beta_min + 2.0 * beta_error
+    return replace(
+        reading,
+        label_rho_0_error=np.where(senseless, NOTHING_KNOWN, reading.label_rho_0_error),
+        label_rho_1_error=np.where(senseless, NOTHING_KNOWN, reading.label_rho_1_error),
+    )
+
+
 def _averaged(reading: Reading, shown: IntArray, right: FloatArray) -> Reading:
     """Return the reading with the labels' mean rates as the common ones.
 
     Weighted by the rounds that bear on each: so many false clicks and missed ones there were.
-    Where rates differ, one pair fitted to all is drawn to labels whose clicks tell most.
+    Where rates differ, one pair fitted to all is drawn to labels whose clicks tell most. Labels
+    of which nothing is known are left out, if there are others.
     """
     n_labels = len(reading.label_rho_0)
-    wrong, rightly = np.bincount(shown, 1.0 - right, n_labels), np.bincount(shown, right, n_labels)
+    known = reading.label_rho_0_error < NOTHING_KNOWN
+    bears = known[shown] if known.any() else np.ones(len(shown))
+    wrong = np.bincount(shown, (1.0 - right) * bears, n_labels)
+    rightly = np.bincount(shown, right * bears, n_labels)
     wrong_weight = wrong / max(wrong.sum(), 1e-9)
     right_weight = rightly / max(rightly.sum(), 1e-9)
     error_0 = np.sqrt(((wrong_weight * reading.label_rho_0_error) ** 2).sum())

@@ -38,7 +38,7 @@ _LOG_ODDS = 9.2
 _LOG_T_SD = 1.0
 _OFFSET_SD = 3.0
 #: Standard deviation of a number of which only [0, 1] is known.
-_NOTHING_KNOWN = 12.0**-0.5
+NOTHING_KNOWN = 12.0**-0.5
 
 
 class Levels(NamedTuple):
@@ -247,7 +247,7 @@ def level_errors(
     right = right_probability(levels, rounds)
     bearing = [np.bincount(group, each, n_rates) for each in (1.0 - right, right)]
     least = 1.0 / (1.0 + np.concatenate(bearing))
-    errors = np.minimum(np.maximum(wide * rates * (1.0 - rates), least), _NOTHING_KNOWN)
+    errors = np.minimum(np.maximum(wide * rates * (1.0 - rates), least), NOTHING_KNOWN)
     return errors[:n_rates], errors[n_rates:]
 
 

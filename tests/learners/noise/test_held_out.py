@@ -121,6 +121,30 @@ def test_labels_are_no_surer_than_what_they_were_drawn_to(monkeypatch: pytest.Mo
         np.testing.assert_allclose(errors**2, alone**2 + (from_prior * doubt) ** 2)
 
 
+def test_a_label_that_was_right_whenever_shown_is_not_known() -> None:
+    """What networks take for false clicks on it are their own mistakes, and nothing tells."""
+    whole = held_out([0.2] * 3, [0.2] * 3, n=4000)
+    right = whole.scores.argmax(axis=1) == 2
+    shown = (whole.labels != 2) | right
+    scores = whole.scores[shown]
+    poor = np.flatnonzero(right[shown])[::5]
+    scores[poor] = scores[poor][:, [2, 0, 1]]
+    block = HeldOut(
+        whole.labels[shown],
+        whole.feedback[shown],
+        whole.folds[shown],
+        scores,
+        whole.predicted[shown],
+    )
+    reading, _ = read(block, "mixture", beta_min=0.05)
+    assert reading.label_rho_0[2] > 0.6
+    assert reading.label_rho_0_error[2] == reading.label_rho_1_error[2] == pytest.approx(12**-0.5)
+    assert (np.abs(reading.label_rho_0 - 0.2) < 2 * reading.label_rho_0_error).all()
+    assert max(reading.label_rho_0_error[:2].max(), reading.label_rho_1_error[:2].max()) < 0.05
+    # Nor does it stand in the way of what the others tell.
+    assert abs(reading.rho_0 - 0.2) < 2 * reading.rho_0_error < 0.05
+
+
 def test_a_label_that_was_never_shown_has_the_common_rates() -> None:
     """Where the labels do not differ; how little is known of it, its errors say."""
     whole = held_out([0.1, 0.12, 0.3], [0.3, 0.28, 0.1], n=3000)
