@@ -58,7 +58,8 @@ def main() -> None:
             value = policy.best
             if value is not None:
                 interval = f"{value.low:.0%} to {value.high:.0%}"
-                print(f"{policy.policy} {policy.name}: {value.value:.0%} right, {interval}")
+                who = " ".join(filter(None, (policy.policy, policy.name)))
+                print(f"{who}: {value.value:.0%} right, {interval}")
         print(f"{client.promote(name, 'corrected').deciding} decides now")
         client.delete_model(name)
 
