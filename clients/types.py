@@ -150,6 +150,7 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: int
     learned: int
     told: int = 0
+    rewinds: int = 0
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):

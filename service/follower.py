@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Sequence
@@ -50,7 +51,8 @@ class Follower:
         self.spec = meta.spec
         self.address = Address.of(key, meta.uid, meta.spec)
         self.fold = Fold(meta.spec, meta.uid)
-        self.rewinds = 0
+        #: Times that events were found to be lost; how many of these are counted in Redis.
+        self.rewinds = self._counted = 0
         self.snapshot_seq = 0
         self.fresh_at_s = 0.0
         self._store = store
@@ -73,14 +75,28 @@ class Follower:
                 self._failed_at_s, self._failure = time.monotonic(), str(error)
                 raise
             self.fresh_at_s = time.monotonic()
+            await self._count_rewinds()
 
     async def _continue(self) -> None:
+        held = self.fold.seq
         try:
             await self._fold_to_head(self.fold)
         except LogBroken as error:
             await self.recover()
             # A copy that slept while the log was trimmed past it has lost nothing.
-            self.rewinds += not isinstance(error, LogTrimmed)
+            if not isinstance(error, LogTrimmed):
+                self.rewinds += 1
+                where = {"model": self.key, "held": held, "now": self.fold.seq}
+                log.warning("Redis lost events: rewound", extra=where)
+
+    async def _count_rewinds(self) -> None:
+        """Count in Redis what is not counted yet: any worker is asked for it, and some restart."""
+        times = self.rewinds - self._counted
+        if times:
+            # A Redis that refuses is asked again: this copy is in order, and may be served.
+            with contextlib.suppress(Unavailable):
+                await self._store.count_rewinds(self.address, times)
+                self._counted += times
 
     async def recover(self) -> None:
         """Rebuild the fold from the newest snapshot that lies on the log, or from its start."""

@@ -19,6 +19,7 @@ COUNTERS = (
     "conflicts",
     "learned",
     "told",
+    "rewinds",
 )
 
 

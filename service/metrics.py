@@ -103,14 +103,6 @@ class _ModelCollector(Collector):
         yield self._gauge("hub_alarm", text, self._hub_alarms())
         text = "1 while no clicks come, not even false ones, of models that this worker holds."
         yield self._gauge("silent", text, self._silent())
-        rewinds = CounterMetricFamily(
-            "misclick_rewinds",
-            "Times this worker found that Redis had lost acknowledged events.",
-            labels=["model"],
-        )
-        for replica in self._replicas:
-            rewinds.add_metric([replica.spec.name], replica.rewinds)
-        yield rewinds
         restarts = CounterMetricFamily(
             "misclick_restarts",
             "Times the learner that decides began anew, because clicks stayed away.",

@@ -43,6 +43,7 @@ class Counters(BaseModel):
     conflicts: int
     learned: int
     told: int = Field(description="Rounds that somebody else decided; none of the decisions.")
+    rewinds: int = Field(description="Times a worker found that Redis had lost what it held.")
 
 
 class ModelOut(BaseModel):

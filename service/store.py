@@ -326,6 +326,10 @@ class Store:
         reply = await self.run(scripts.APPEND, keys, [address.uid, kind, nonce, *guard, record])
         return int(reply[1]) if reply[0] == b"ok" else None
 
+    async def count_rewinds(self, address: Address, times: int) -> None:
+        """Count that a worker found so often that events of the log were lost."""
+        await self.run(scripts.COUNT_REWINDS, [address.part("meta")], [address.uid, times])
+
     # -- log --------------------------------------------------------------------------
     async def read(self, address: Address, after: int) -> tuple[int, str, list[Entry]]:
         """Return the log's seq and chain, and its first entries after `after`."""

@@ -91,7 +91,32 @@ async def test_a_lost_tail_rewinds(store_url: str) -> None:
         await play(one, 3, 20)
         await two.catch_up()
         assert one.rewinds == two.rewinds == 1
+        assert (await store.meta(address.key)).counters["rewinds"] == 2
         assert one.fold.encode() == two.fold.encode() == await fold_again(store, address)
+
+
+async def test_a_rewind_is_counted_when_redis_takes_it(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A Redis that refuses to count a rewind gets it later; what is read is answered meanwhile."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        replica = await replica_of(store, address)
+        await play(replica, 10)
+        await lose_tail(store, address, 6)
+
+        async def refuse(*_: object) -> None:
+            raise Unavailable("Redis refused")
+
+        with monkeypatch.context() as refusing:
+            refusing.setattr(store, "count_rewinds", refuse)
+            await replica.catch_up()
+        assert (await store.meta(address.key)).counters["rewinds"] == 0
+        for _ in range(2):
+            await replica.catch_up()
+        assert (await store.meta(address.key)).counters["rewinds"] == 1
+        (told,) = [record for record in caplog.records if "lost events" in record.message]
+        assert (vars(told)["held"], vars(told)["now"]) == (10, 6)
 
 
 async def test_reissued_seqs_are_noticed(store_url: str) -> None:

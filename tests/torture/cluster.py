@@ -183,7 +183,7 @@ class Worker:
             self.process.wait(STOP_TIMEOUT_S)
 
     def rewinds(self) -> int:
-        """Return how often it found that the store had lost events, over all models."""
+        """Return how often any worker found that the store had lost events, over all models."""
         text = httpx.get(f"{self.url}/metrics", timeout=10, verify=NO_TLS).text
         lines = [line for line in text.splitlines() if line.startswith("misclick_rewinds_total{")]
         return round(sum(float(line.rpartition(" ")[2]) for line in lines))
