@@ -70,7 +70,7 @@ class LiveBoard:
         return time.perf_counter() - self._started_s
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
+        if self._console.is_interactive:
             self._live.start()
         return self
 
@@ -80,7 +80,7 @@ class LiveBoard:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._console.is_terminal:
+        if self._console.is_interactive:
             self._live.stop()
 
     def update(self, done: int) -> None:
@@ -91,7 +91,7 @@ class LiveBoard:
         self._next_s = now_s + REFRESH_S
         per_s = done / (now_s - self._started_s)
         pace = f"{per_s:,.0f} rounds/s, {(self._horizon - done) / per_s:,.0f} s left"
-        if self._console.is_terminal:
+        if self._console.is_interactive:
             self._progress.update(self._task, completed=done, pace=pace)
             board = Group(self._progress, table(self._tracks, window=self._window))
             self._live.update(board, refresh=True)

@@ -49,6 +49,15 @@ def test_a_log_file_gets_a_few_plain_lines(monkeypatch: pytest.MonkeyPatch) -> N
     assert [line.split()[0] for line in lines] == ["17", "33", "49", "50"]
 
 
+def test_a_terminal_that_cannot_move_its_cursor_gets_plain_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A shell within an editor saw nothing until the replay was over."""
+    monkeypatch.setenv("TERM", "dumb")
+    shown = show(monkeypatch, terminal=True, round_s=1)
+    assert shown == show(monkeypatch, terminal=False, round_s=1)
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_name_with_brackets_stays_whole(
     monkeypatch: pytest.MonkeyPatch, *, terminal: bool
