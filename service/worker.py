@@ -11,6 +11,7 @@ import threading
 from service.app import create_app
 from service.edge import Edge
 from service.logs import configure
+from service.metrics import take_place
 from service.settings import Settings
 
 #: Objects that may come before the collector looks at the young ones, and how many times it does
@@ -23,6 +24,7 @@ def app() -> Edge:
     settings = Settings()
     configure(settings.log_level)
     _end_with_parent()
+    take_place()
     application = create_app(settings)
     _collect_rarely()
     return application

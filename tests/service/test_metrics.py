@@ -1,5 +1,9 @@
 """Metrics: what Prometheus reads is what happened."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -111,3 +115,32 @@ def test_workers_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     )
     monkeypatch.setenv(SHARED_FOLDER, str(tmp_path))
     assert b"misclick_requests_total{" not in alone.render([], [])
+
+
+#: Counts a request in the shared folder, says so, and is there until it is killed.
+COUNTING = """
+from service.metrics import RequestMetrics, take_place
+take_place()
+RequestMetrics().observe("/livez", "GET", 200, 0.001)
+print("counted", flush=True)
+input()
+"""
+
+
+def test_a_worker_counts_on_where_one_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is lost when workers are killed, and files are as many as workers at once."""
+    monkeypatch.setenv(SHARED_FOLDER, str(tmp_path))
+    for _ in range(3):
+        command = [sys.executable, "-c", COUNTING]
+        pipe = subprocess.PIPE
+        workers = [subprocess.Popen(command, stdin=pipe, stdout=pipe) for _ in range(2)]
+        for worker in workers:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == b"counted\n"
+            os.kill(worker.pid, signal.SIGKILL)
+        for worker in workers:
+            worker.communicate()
+    assert b'route="/livez",status="200"} 6.0' in RequestMetrics().render([], [])
+    assert len(list(tmp_path.glob("*.db"))) <= 4
