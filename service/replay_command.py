@@ -7,7 +7,7 @@ import json
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -369,12 +369,13 @@ def players_of(
         yield players
         return
     with ExitStack() as stack:
-        # Nobody waits so patiently for the first answer.
-        stack.enter_context(client_of(args.url)).live()
+        # Nobody waits so patiently for the first answer, nor for the last ones.
+        hasty = stack.enter_context(client_of(args.url))
+        hasty.live()
         client = stack.enter_context(client_of(args.url, PATIENT))
         for shown, spec in specs.items():
             if not args.keep:
-                stack.callback(_forget, client, spec.name)
+                stack.callback(_forget, hasty, spec.name)
             client.create_model(spec)
             if args.keep:
                 # Before it plays: it is kept, too, when it is interrupted.
@@ -383,6 +384,11 @@ def players_of(
 
 
 def _forget(client: Client, model: str) -> None:
-    """Delete a model that was made, or was about to be when Ctrl-C came."""
-    with suppress(NotFoundError):
+    """Delete a model that was made, or was about to be when Ctrl-C came; tell where that fails."""
+    try:
         client.delete_model(model)
+    except NotFoundError:
+        pass
+    except MisclickError as error:
+        # What ended the replay is told after it.
+        print(f"misclick replay: {model} is left with the service: {error}", file=sys.stderr)

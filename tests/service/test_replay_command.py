@@ -7,13 +7,14 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import numpy as np
 import pytest
 
-from clients import Client
+from clients import Client, Retries, TransportError
+from clients.retries import RETRIES
 from service import commands, replay_command
 from service.cli import main
 from service.replay_command import parse_rates
@@ -143,6 +144,41 @@ def test_an_interrupted_replay_leaves_no_models(service: Service, kind: signal.S
         # Python itself ends by SIGINT where that came within an exec; a shell says 130 of both.
         assert process.returncode in (130, -signal.SIGINT)
         assert models() == before
+
+
+class Gone:
+    """A client of a service that is there no more after its first answer."""
+
+    def __init__(self, _: str, retries: Retries = RETRIES) -> None:
+        self._patient = retries is not RETRIES
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def live(self) -> None:
+        """Answer."""
+
+    def create_model(self, _: object) -> None:
+        """Fail."""
+        raise TransportError("gone")
+
+    def delete_model(self, _: str) -> None:
+        """Fail, after 21 seconds where the client is patient."""
+        raise TransportError("gone in the end, too" + ", after 21 s" * self._patient)
+
+
+def test_a_service_that_is_gone_is_told_as_what_ended_the_replay(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was told that a model could not be deleted, after 21 seconds more for each of them."""
+    monkeypatch.setattr(replay_command, "client_of", Gone)
+    assert main(["replay", "segments", "--learner", "bpa", "--url", "http://a"]) == 2
+    left, ended = capsys.readouterr().err.splitlines()
+    assert left.endswith("-0 is left with the service: gone in the end, too")
+    assert ended == "misclick replay: gone"
 
 
 def test_files_are_replayed(tmp_path: Path) -> None:
