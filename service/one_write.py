@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from service.heads import BoundedHeads
+from service.leaving import LeavingProtocol
 
 #: Bytes that may be held back: an answer that streams goes out as it comes, and its writer
 #: hears in time that the client does not keep up.
 MOST_HELD = 65_536
 
 
-class OneWriteProtocol(BoundedHeads):
+class OneWriteProtocol(LeavingProtocol):
     """uvicorn's protocol on a transport that joins writes."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -38,6 +38,15 @@ async def answer(scope: Any, receive: Any, send: Any) -> None:
 @asynccontextmanager
 async def connected() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """Yield a connection to a server that speaks as the service does."""
+    async with served() as (_, reader, writer):
+        yield reader, writer
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[
+    tuple[uvicorn.Server, asyncio.StreamReader, asyncio.StreamWriter]
+]:
+    """Yield such a server, too."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(
             answer,
@@ -50,11 +59,13 @@ async def connected() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.Strea
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         reader, writer = await asyncio.open_connection(*listener.getsockname())
-        async with asyncio.timeout(PATIENCE_S):
-            yield reader, writer
-        writer.close()
-        server.should_exit = True
-        await serving
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                yield server, reader, writer
+        finally:
+            writer.close()
+            server.should_exit = True
+            await serving
 
 
 @pytest.mark.parametrize("line", [b"x", b"X: " + 997 * b"x" + b"\r\n"], ids=["one", "many"])
