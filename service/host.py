@@ -8,6 +8,7 @@ import gc
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TypeAlias, TypeVar
 
@@ -41,6 +42,9 @@ TELL_AGAIN_S = 60.0
 #: A model that could not be loaded is not tried again for this many times as long as that took,
 #: at least and at most so long: reading a long log in vain would take the time of the others.
 RELOAD_TIMES, RELOAD_S = 4.0, (0.5, 3.0)
+#: Of the calls that a worker answers at once, this share may wait for one model to be loaded: a
+#: wide window takes a quarter of a minute, and the calls on other models need not wait with them.
+WAITING_SHARE = 0.5
 #: How long a background task gets to notice that it is cancelled.
 CANCEL_S = 0.1
 #: How often snapshots are considered, and alarms looked at.
@@ -62,6 +66,8 @@ class Host:
         self.settings = settings
         self._replicas: dict[str, Replica] = {}
         self._loading: dict[str, asyncio.Lock] = {}
+        self._waiting: Counter[str] = Counter()
+        self._most_waiting = max(1, int(settings.max_requests * WAITING_SHARE))
         self._failed: dict[str, tuple[float, str]] = {}
         self._addresses: dict[str, Address] = {}
         self._snapshot_at_s: dict[str, float] = {}
@@ -121,13 +127,17 @@ class Host:
             self.drop(replica.key)
 
     async def _load(self, key: str) -> Replica:
+        if self._waiting[key] >= self._most_waiting:
+            raise Unavailable("the model is being loaded, and many wait for it: try again")
         lock = self._loading.setdefault(key, asyncio.Lock())
+        self._waiting[key] += 1
         try:
             async with lock:
                 return self._replicas.get(key) or await self._load_first(key)
         finally:
-            if not lock.locked():
-                self._loading.pop(key, None)
+            self._waiting[key] -= 1
+            if not self._waiting[key]:
+                del self._waiting[key], self._loading[key]
 
     async def _load_first(self, key: str) -> Replica:
         begin_s = time.monotonic()

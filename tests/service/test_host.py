@@ -114,6 +114,34 @@ async def test_loads_a_model_once(store_url: str) -> None:
         assert len({id(copy) for copy in copies}) == 1
 
 
+async def test_a_model_that_is_long_in_loading_leaves_room_for_others(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half the calls that a worker answers at once may wait for it; the others are told so."""
+    async with opened(store_url) as store:
+        host = Host(store, Settings(max_requests=4))
+        wide, other = (await make(store)).key, (await make(store)).key
+        load_first, built = host._load_first, asyncio.Event()
+
+        async def slowly(key: str) -> Replica:
+            if key == wide:
+                await built.wait()
+            return await load_first(key)
+
+        monkeypatch.setattr(host, "_load_first", slowly)
+        waiting = [asyncio.create_task(host.replica(wide)) for _ in range(2)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(Unavailable, match="being loaded"):
+                await host.replica(wide)
+        assert (await host.replica(other)).key == other
+        built.set()
+        assert {copy.key for copy in await asyncio.gather(*waiting)} == {wide}
+        # Nothing is left of the wait.
+        host.drop(wide)
+        assert (await host.replica(wide)).key == wide
+
+
 @pytest.mark.parametrize("asked", [True, False])
 async def test_a_model_that_redis_lost_is_told_of(
     store_url: str, caplog: pytest.LogCaptureFixture, asked: bool
