@@ -7,8 +7,10 @@ import contextlib
 import logging
 import time
 from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 from learners.base import State
+from learners.neighbors import WindowLearner
 from service.address import Address
 from service.codec import CodecError, encode_parts, state_digest
 from service.errors import LogBroken, Unavailable
@@ -23,6 +25,11 @@ log = logging.getLogger("misclick.follower")
 
 #: How often a fold is rebuilt before the model is given up for this request.
 REBUILDS = 3
+#: Building a wider window takes a fifth of a second and more: it grows with the square of the rows.
+WIDE_ROWS = 5000
+#: Threads in which wide windows are built: two at a time, and in none of those in which everything
+#: else is done, of which there are few (6 on two cores). A worker that starts may have ten.
+_BUILDERS = ThreadPoolExecutor(2, "build")
 
 
 class LogTrimmed(LogBroken):
@@ -110,8 +117,8 @@ class Follower:
                 fold = await asyncio.to_thread(Fold, self.spec, self.address.uid)
                 try:
                     if snapshot is not None:
-                        # Rebuilding a graph of neighbours takes a second or two.
-                        await asyncio.to_thread(_restore, fold, snapshot)
+                        loop = asyncio.get_running_loop()
+                        await loop.run_in_executor(_builder_of(fold), _restore, fold, snapshot)
                     await self._fold_to_head(fold)
                     if fold.seq > (snapshot.seq if snapshot else 0):
                         await asyncio.to_thread(_check_sound, fold.seq, fold.state())
@@ -183,6 +190,13 @@ def _check_sound(seq: int, state: State) -> None:
 def _snapshot(seq: int, chain: str, state: State) -> Snapshot:
     parts = encode_parts(state)
     return Snapshot(seq, chain, state_digest(*parts), parts)
+
+
+def _builder_of(fold: Fold) -> Executor | None:
+    """Return what is to restore this fold; None for the threads in which all else is done."""
+    learner = fold.learner
+    wide = isinstance(learner, WindowLearner) and learner.window > WIDE_ROWS
+    return _BUILDERS if wide else None
 
 
 def _restore(fold: Fold, snapshot: Snapshot) -> None:

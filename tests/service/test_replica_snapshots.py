@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
+import service.follower
+from learners.neighbors import WindowLearner
 from service.codec import encode_parts, state_digest
 from service.errors import Unavailable
 from service.events import Example
+from service.fold import Fold
 from service.snapshots import Snapshot, load_snapshots, store_snapshot
 from service.store import Store
 from tests.service.stores import (
@@ -18,8 +25,12 @@ from tests.service.stores import (
     play,
     raw_client,
     replica_of,
+    row,
     two_snapshots,
 )
+
+#: Far longer than anything here takes.
+PATIENCE_S = 10.0
 
 
 async def test_recovers_from_the_newest_snapshot(store_url: str) -> None:
@@ -33,6 +44,41 @@ async def test_recovers_from_the_newest_snapshot(store_url: str) -> None:
         fresh = await replica_of(store, address)
         assert fresh.snapshot_seq == 6
         assert fresh.fold.encode() == replica.fold.encode() == await fold_again(store, address)
+
+
+async def test_wide_windows_leave_threads_to_other_models(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many are being built after a start, another model is loaded beside them."""
+    monkeypatch.setattr(service.follower, "WIDE_ROWS", 5)
+    built, restore = threading.Event(), service.follower._restore
+
+    def slowly(fold: Fold, snapshot: Snapshot) -> None:
+        if isinstance(fold.learner, WindowLearner):
+            assert built.wait(PATIENCE_S)
+        restore(fold, snapshot)
+
+    async with opened(store_url) as store:
+        other = await make(store)
+        await play(await replica_of(store, other), 3)
+        wide = [await make(store, learner={"kind": "knn", "window": 10}) for _ in range(3)]
+        for address in (*wide, other):
+            copy = await replica_of(store, address)
+            if address is not other:
+                await copy.learn(Example(0, row(1)), None)
+            await copy.save_snapshot()
+        monkeypatch.setattr(service.follower, "_restore", slowly)
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        tasks = [asyncio.create_task(replica_of(store, address)) for address in wide]
+        try:
+            async with asyncio.timeout(PATIENCE_S / 2):
+                # Each asks the store before it is built; that many turns are enough for all.
+                for _ in range(50):
+                    await asyncio.sleep(0.001)
+                assert (await replica_of(store, other)).snapshot_seq == 3
+        finally:
+            built.set()
+        assert [copy.snapshot_seq for copy in await asyncio.gather(*tasks)] == [1] * 3
 
 
 async def test_a_snapshot_writes_what_changed(store_url: str) -> None:
