@@ -153,7 +153,7 @@ def _add_way(parser: argparse.ArgumentParser) -> None:
         "--batch",
         type=int,
         default=1,
-        help="rounds decided at once; with 1 (default) each learns from all before it",
+        help="rounds decided at once, up to 4,096; with 1 (default) each learns from all before it",
     )
 
 
@@ -163,6 +163,8 @@ def run(args: argparse.Namespace) -> int:
         _check(args)
         stream = stream_of(args)
         specs = specs_of(args, stream.dataset)
+        if args.url is not None:
+            _check_pending(stream)
         with ending_in_order() as end_if_asked, players_of(args, specs) as players:
             _replay(args, Replay(stream, players, batch=args.batch), specs, end_if_asked)
     except ValidationError as error:
@@ -181,6 +183,16 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--window: expected at least 1 round, got {args.window}")
     if args.keep and args.url is None:
         raise InputError("--keep: expected with --url; in-process no model outlives the replay")
+
+
+def _check_pending(stream: ClickStream) -> None:
+    """Refuse what a service would refuse, after hours: more decisions that wait for feedback."""
+    noise, horizon = stream.noise, stream.horizon
+    late = min(horizon, noise.delay[1] + noise.shuffle)
+    waiting = round(noise.drop * horizon + late)
+    if waiting > MAX_PENDING:
+        what = f"at most {MAX_PENDING:,} decisions without feedback at a time over HTTP"
+        raise InputError(f"drop, delay, shuffle: expected {what}, got {waiting:,}")
 
 
 def _replay(
@@ -217,11 +229,6 @@ def _replay(
             plot(panels, args.png, title=title, scale=args.scale)
 
 
-def noise_title(rho_0: object, rho_1: object) -> str:
-    """Return the title of a panel."""
-    return f"false clicks {rho_0}, missed clicks {rho_1}"
-
-
 def _panel_title(args: argparse.Namespace) -> str:
     """Return the title of the panel: all that happens to feedback, in as few lines as it takes."""
     more = {
@@ -231,7 +238,7 @@ def _panel_title(args: argparse.Namespace) -> str:
         "duplicate": args.duplicate,
     }
     said = ", ".join(f"{name} {value}" for name, value in more.items() if value not in ("0", 0))
-    rates = noise_title(args.rho_0, args.rho_1)
+    rates = f"false clicks {args.rho_0}, missed clicks {args.rho_1}"
     return f"{rates}\n{said}" if said else rates
 
 

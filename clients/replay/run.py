@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clients.errors import InputError
-from clients.replay.stream import Block, ClickStream
+from clients.replay.stream import BLOCK, Block, ClickStream
 
 
 class Request(NamedTuple):
@@ -146,14 +146,14 @@ class Replay:
     players
         By name, at least one, each with the data set's labels and nothing learned yet.
     batch
-        How many rounds are predicted at once, at least 1. With more than 1 a player learns
+        How many rounds are predicted at once, 1 to 4,096. With more than 1 a player learns
         from a batch only after all of it was decided. Equal batches make equal results,
         whoever plays.
 
     Raises
     ------
     InputError
-        There is no player, or `batch` is below 1.
+        There is no player, or `batch` is out of range.
 
     Attributes
     ----------
@@ -180,8 +180,8 @@ class Replay:
     ) -> None:
         if not players:
             raise InputError("players: expected at least one, got none")
-        if batch < 1:
-            raise InputError(f"batch: expected at least 1, got {batch!r}")
+        if not 1 <= batch <= BLOCK:
+            raise InputError(f"batch: expected 1 to {BLOCK:,}, got {batch!r}")
         self.stream = stream
         self.batch = batch
         self.tracks = {name: Track(stream.horizon) for name in players}

@@ -244,6 +244,10 @@ def test_rates_can_differ_by_label() -> None:
             "learner.gamma: expected a finite number, a string or a boolean, got null",
         ),
         (["segments", "--learner", "bpa", "--url", "nowhere"], "base_url"),
+        (
+            ["segments", "--learner=bpa", "--url=http://a", "--horizon=3000000", "--drop=.5"],
+            "expected at most 1,000,000 decisions without feedback at a time over HTTP, got 1,5",
+        ),
         (["segments", "--learner", "perceptron"], "learns from clicks"),
         (["segments", "--learner", "bpa", "--window", "0"], "--window: expected at least 1"),
         (["segments", "--learner", "bpa", "--keep"], "--keep: expected with --url"),

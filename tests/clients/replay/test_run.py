@@ -171,9 +171,13 @@ def test_before_the_first_round_no_error_is_known() -> None:
 
 
 def test_options_are_checked() -> None:
-    """A replay of nobody, or in batches of nothing, is refused."""
+    """A replay of nobody is refused, or in batches of nothing, or of more than is drawn at once.
+
+    Those were cut into smaller ones, and nobody was told.
+    """
     stream = ClickStream(DATA, horizon=1)
     with pytest.raises(InputError, match="players"):
         Replay(stream, {})
-    with pytest.raises(InputError, match="batch"):
-        Replay(stream, {"cheat": Cheat()}, batch=0)
+    for batch in (0, 4097):
+        with pytest.raises(InputError, match=f"batch: expected 1 to 4,096, got {batch}"):
+            Replay(stream, {"cheat": Cheat()}, batch=batch)
