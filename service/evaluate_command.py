@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from clients import MisclickError
+from clients import Evaluation, MisclickError
 from clients.evaluation_report import doubts, slice_summary, values_table
 from service.commands import API_KEY_VARIABLE, client_of, ended
 from service.outputs import print_json, print_table, terminal
@@ -44,14 +44,18 @@ def run(args: argparse.Namespace) -> int:
     try:
         with client_of(args.url) as client:
             found = client.evaluate(args.model, rounds=args.rounds)
-    except (MisclickError, KeyboardInterrupt) as error:
+        if args.json:
+            print_json(found)
+        else:
+            _show(found)
+    except (MisclickError, OSError, KeyboardInterrupt) as error:
         return ended("evaluate", error)
-    if args.json:
-        print_json(found)
-        return 0
+    return 0
+
+
+def _show(found: Evaluation) -> None:
     if found.policies:
         print_table(values_table(found), chars=TABLE_CHARS)
     console = terminal()
     for line in [*doubts(found), *slice_summary(found)]:
         console.print(line, markup=False)
-    return 0

@@ -57,12 +57,12 @@ def run(args: argparse.Namespace) -> int:
         learner = None if args.learner is None else parse_learner(args.learner)
         with client_of(args.url) as client:
             found = client.relearn(args.model, args.name, without=without, learner=learner)
-    except (MisclickError, KeyboardInterrupt) as error:
+        if args.json:
+            print_json(found)
+        else:
+            print("\n".join(said_of(found)))
+    except (MisclickError, OSError, KeyboardInterrupt) as error:
         return ended("relearn", error, stopped=f"stopped; {args.name} may be made all the same")
-    if args.json:
-        print_json(found)
-    else:
-        print("\n".join(said_of(found)))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -123,6 +124,23 @@ def test_an_output_that_takes_nothing_is_told() -> None:
     with Path("/dev/full").open("wb") as full:
         said = "misclick: standard output: No space left on device\n"
         assert _run_into(full.fileno(), "") == (2, said)
+
+
+@pytest.mark.parametrize("command", [["evaluate", "ads"], ["relearn", "ads", "ads-2"]])
+def test_an_output_that_gets_full_is_told(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is longer than a buffer is written before the end, and ended in a traceback."""
+
+    def refuse(_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    name = command[0]
+    monkeypatch.setattr(Client, name, lambda *_, **__: None)
+    monkeypatch.setattr(f"service.{name}_command.print_json", refuse)
+    assert main([*command, *URL, "--json"]) == 2
+    said = f"misclick {name}: [Errno {errno.ENOSPC}] No space left on device\n"
+    assert capsys.readouterr().err == said
 
 
 def test_ctrl_c_while_a_command_is_loaded_is_no_fault(
