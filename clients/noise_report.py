@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 
+from clients._pictures import save
 from clients.errors import InputError
 from clients.noise_types import Estimate, LabelRates, Noise
 
@@ -233,7 +234,7 @@ def plot(estimate: Estimate, path: Path, *, title: str) -> None:
         title=title.replace("$", r"\$"),
         title_fontproperties={"size": 13, "weight": "bold"},
     )
-    figure.savefig(path, format="png")
+    save(figure, path)
 
 
 def _draw(axes: Any, shares: NDArray[np.float64], one: LabelRates) -> None:

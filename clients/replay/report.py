@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 
+from clients._pictures import save
 from clients.replay.run import Track
 from clients.replay.stream import ClickStream
 
@@ -181,7 +182,7 @@ def plot(
         _draw(axes, tracks, scale)
         axes.set_title(_lines(panel, PANEL_CHARS), fontsize=11)
     grid[0][0].set_ylabel("cumulative error of the label shown")
-    figure.savefig(path, format="png")
+    save(figure, path)
 
 
 def _beside(tracks: Mapping[str, Track], scale: str) -> bool:
