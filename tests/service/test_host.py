@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import resource
 import secrets
 import signal
 import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -435,6 +437,25 @@ async def test_an_outage_does_not_fill_the_log(
         if not gone:
             server.kill(signal.SIGCONT)
     assert after == before if gone else after == ["Redis does not answer: TimeoutError"]
+
+
+@pytest.mark.skipif(service.host._MALLOC_TRIM is None, reason="only glibc can be asked to")
+async def test_memory_that_malloc_keeps_is_given_back(store_url: str) -> None:
+    """What lies below something that is still used goes back to the system, too."""
+    async with opened(store_url) as store:
+        # Too small to be mapped one by one, as all that is shorter than 128 KiB.
+        blocks = [bytes([number % 7]) * 100_000 for number in range(640)]
+        above = bytes([7]) * 100_000
+        full = _resident_bytes()
+        del blocks
+        await Host(store, Settings())._free()
+        assert above
+        assert _resident_bytes() < full - 48_000_000
+
+
+def _resident_bytes() -> int:
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize()
 
 
 async def test_memory_of_models_that_went_is_free_again(
