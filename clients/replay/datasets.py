@@ -171,7 +171,7 @@ def _npz(path: Path) -> Dataset:
         except Exception as error:
             # Whatever is broken, or was made up to break: readers of archives raise anything.
             what = "arrays of numbers, or of text in y, and none of objects"
-            raise InputError(f"expected {what}: {error}") from error
+            raise InputError(f"expected {what}: {error!s:.200}") from error
     # What is no array in an archive comes as bytes.
     if not all(isinstance(each, np.ndarray | None) for each in (x, y, names)):
         raise InputError(f"{wanted}, got other files in it")

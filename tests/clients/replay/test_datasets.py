@@ -173,12 +173,13 @@ def test_a_broken_archive_is_named(tmp_path: Path, save: Callable[..., None]) ->
 ENCRYPTED = ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8))
 
 
-@pytest.mark.parametrize("broken", ["header", "encrypted", "huge"])
+@pytest.mark.parametrize("broken", ["header", "encrypted", "huge", "wordy"])
 def test_an_archive_that_was_made_to_break_is_named(tmp_path: Path, broken: str) -> None:
     """Zip files and arrays can be broken in ways that ended in a traceback."""
     path = tmp_path / "bad.npz"
     heads = {
         "header": b"(" * 100,
+        "wordy": b"{'descr': '" + b"x" * 5000 + b"', 'fortran_order': False, 'shape': (1, 3)}\n",
         "huge": b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d, 3)}\n" % 10**15,
         "encrypted": b"{'descr': '<f8', 'fortran_order': False, 'shape': (0, 3)}\n",
     }
@@ -191,7 +192,8 @@ def test_an_archive_that_was_made_to_break_is_named(tmp_path: Path, broken: str)
         for mark, flags in ENCRYPTED:
             packed[packed.index(mark) + flags] |= 1
         path.write_bytes(packed)
-    with pytest.raises(InputError, match=r"bad\.npz: expected (arrays|less than memory holds)"):
+    said = r"^bad\.npz: expected (arrays.{,300}|less than memory holds)$"
+    with pytest.raises(InputError, match=said):
         load(str(path))
 
 
