@@ -14,7 +14,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.main import MOST_FILES, Refused, _allow_many_files, _embedded, _listen, _shared_metrics
+from service.main import (
+    MOST_FILES,
+    Refused,
+    _allow_many_files,
+    _embedded,
+    _end_in_order,
+    _listen,
+    _shared_metrics,
+)
 from service.metrics import SHARED_FOLDER
 from service.settings import Settings
 from tests.serving import Service, running_service
@@ -47,6 +55,20 @@ def test_a_stop_takes_the_store_along(tmp_path: Path, kind: signal.Signals, work
         assert "Traceback" not in service.log.read_text()
     finally:
         service.stop()
+
+
+@pytest.mark.parametrize("before", [signal.SIG_IGN, signal.SIG_DFL])
+def test_what_nohup_started_outlives_its_terminal(before: signal.Handlers) -> None:
+    """A closed terminal ends a service, but not one that was started to outlive it."""
+    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    outside = {kind: signal.getsignal(kind) for kind in kinds}
+    try:
+        signal.signal(signal.SIGHUP, before)
+        _end_in_order()
+        assert (signal.getsignal(signal.SIGHUP) is before) == (before is signal.SIG_IGN)
+    finally:
+        for kind, handler in outside.items():
+            signal.signal(kind, handler)
 
 
 @pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="there is no IPv6 here")
