@@ -19,7 +19,7 @@ from service.logs import JsonFormatter
 from service.readiness import ReadinessWatch, check_redis
 from service.settings import Settings
 from service.store import ModelGone, Store, connect
-from tests.service.apps import app_client
+from tests.service.apps import NDJSON, app_client, create
 from tests.service.stores import learn, make, opened, raw_client
 from tests.serving import running_redis
 from tests.torture.cluster import StoreServer
@@ -372,3 +372,43 @@ async def test_no_store_at_all_is_503_everywhere() -> None:
         assert metrics.status_code == 200
         assert "misclick_redis_up 0.0" in metrics.text
         assert 'route="/v1/models/{model}/predict",status="503"} 1.0' in metrics.text
+
+
+#: What the README says that a user of Redis' ACLs needs.
+README = (Path(__file__).parents[2] / "README.md").read_text()
+RIGHTS = "~mc:* +@all -@dangerous +info +config|get"
+
+
+async def test_a_user_with_few_rights_suffices(store_url: str) -> None:
+    """Whoever gives the service no more than the README says is never refused anything."""
+    assert RIGHTS in README
+    async with opened(store_url) as store:
+        admin = raw_client(store)
+        await admin.execute_command("ACL", "SETUSER", "few", "on", ">hush", *RIGHTS.split())
+        url = store_url.replace("unix://", "unix://few:hush@")
+        # Each job in the background has its turn, too.
+        quick = {"sync_interval_s": 0.05, "sweep_interval_s": 0.05, "snapshot_events": 1}
+        async with app_client(url, **quick) as client:
+            path = await create(client, learner={"kind": "forward"}, window_s=1)
+            made = [(await client.post(f"{path}/predict", json={"x": [1, 2, 3]})) for _ in range(2)]
+            click = {"decision_id": made[0].json()["decision_id"], "feedback": 1}
+            answers = [
+                await client.post(f"{path}/feedback", json=click),
+                await client.post(f"{path}/labels", json={"add": ["new"]}),
+                await client.post(f"{path}/noise/estimate"),
+                await client.delete(f"{path}/noise/estimate"),
+                await client.get(f"{path}/evaluation"),
+                await client.get("/metrics"),
+                log := await client.get(f"{path}/log"),
+                await client.post(f"{path}-2/import", content=log.content, headers=NDJSON),
+            ]
+            # A window closes, snapshots are looked after, and the secret is.
+            await asyncio.sleep(2.5)
+            expired = (await client.get(path)).json()["counters"]["expired"]
+            answers.append(await client.get("/readyz"))
+            answers += [await client.delete(each) for each in (path, f"{path}-2")]
+        refused = [dict(entry) for entry in await admin.acl_log()]
+        await admin.execute_command("ACL", "DELUSER", "few")
+    assert {answer.status_code // 100 for answer in answers} == {2}
+    assert expired == 1
+    assert [entry for entry in refused if "few" in str(entry)] == []
