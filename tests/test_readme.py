@@ -48,6 +48,18 @@ def test_the_snippet_runs(fresh_service: Service) -> None:
     exec(snippet.replace("http://localhost:8000", fresh_service.url), {})  # noqa: S102 - ours
 
 
+def test_a_model_is_copied_as_the_readme_says(fresh_service: Service) -> None:
+    """Protects the two calls by which a model is kept, or moved."""
+    create = CALL.findall(README)[0]
+    httpx.post(fresh_service.url + create[0], json=json.loads(create[1]))
+    out, back = re.findall(r"curl -s localhost:8000(\S+/(?:log|import)) (.*)", README)
+    kind = re.findall(r"-H '(.*?): (.*?)'", back[1])
+    kept = httpx.get(fresh_service.url + out[0]).content
+    copied = httpx.post(fresh_service.url + back[0], content=kept, headers=kind)
+    assert copied.status_code == 201, copied.text
+    assert copied.json()["seq"] == httpx.get(fresh_service.url + create[0] + "/ads").json()["seq"]
+
+
 def test_the_neighbours_vote(fresh_service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     """Protects the lines of the README on neighbours."""
     (lines,) = re.findall(
