@@ -50,7 +50,7 @@ def values_table(evaluation: Evaluation) -> Table:
 
 
 def doubts(evaluation: Evaluation) -> list[str]:
-    """Return why policies are marked in the table, one sentence each.
+    """Return why policies are marked in the table, one sentence each, or one for all.
 
     Examples
     --------
@@ -61,6 +61,10 @@ def doubts(evaluation: Evaluation) -> list[str]:
     ['* always a: too few rounds.']
     """
     marked = [policy for policy in evaluation.policies if not policy.trusted]
+    if len(marked) > 1 and {policy.verdict for policy in evaluation.policies} == {
+        marked[0].verdict
+    }:
+        return [f"{UNTRUSTED} all of them: {marked[0].verdict}."]
     return [f"{UNTRUSTED} {_name(policy)}: {policy.verdict}." for policy in marked]
 
 

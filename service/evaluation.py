@@ -297,7 +297,7 @@ def _value(
     evaluation: Evaluation, policy: _Policy, active: NDArray[np.bool_], doubt: str
 ) -> PolicyOut:
     weights, n_rounds = policy.weights, len(policy.which)
-    verdict = verdict_of(weights)
+    verdict = doubt or verdict_of(weights)
     head = (policy.kind, policy.name, n_rounds, effective_size(weights))
     if n_rounds < 2:
         return PolicyOut(*head, False, verdict)
@@ -312,7 +312,7 @@ def _value(
         )
         robust, gain = part.doubly_robust(weights, followed), part.gain(weights, followed)
     if verdict == TRUSTED:
-        verdict = doubt or verdict_of_value(robust or snips or ips)
+        verdict = verdict_of_value(robust or snips or ips)
     told = (_out(value) for value in (ips, snips, robust, gain))
     return PolicyOut(*head, verdict == TRUSTED, verdict, *told)
 
@@ -324,7 +324,7 @@ def doubt_of(logged: list[Logged], waiting: int, since_ms: int) -> str:
     since `since_ms` whose silence is not over. Where rounds had ended before, they are made up
     for: as many were decided before, and ended among these.
     """
-    if logged and all(each.feedback for each in logged):
+    if len(logged) >= LEAST_EFFECTIVE and all(each.feedback for each in logged):
         return "every round was clicked: rounds without a click seem not to be logged"
     payloads = [each.payload for each in logged if isinstance(each.payload, Decision)]
     missing = waiting - sum(each.issued_ms < since_ms for each in payloads)

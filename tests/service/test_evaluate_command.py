@@ -92,6 +92,20 @@ def test_the_table_is_read_in_eighty_columns(
         assert f"* always {long}: too few rounds tell of it" in " ".join(said.split())
 
 
+def test_what_is_wrong_with_all_numbers_is_said_once(
+    service: Service, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not once for every policy, of which there may be two dozen."""
+    monkeypatch.setenv("COLUMNS", "200")
+    with Client(service.url) as client:
+        name = make(client, rounds=0)
+        client.tell_rounds(name, [Round(x=[1, 1, 1], label="a", propensity=0.5, feedback=1)] * 100)
+    assert main(["evaluate", name, "--url", service.url]) == 0
+    said = capsys.readouterr().out
+    assert said.count("every round was clicked") == 1
+    assert "* all of them: every round was clicked" in said
+
+
 def test_a_model_without_rounds_has_nothing_to_show(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
