@@ -1,7 +1,6 @@
 """What each data call does, from body to answer; the routes only carry bytes.
 
-Nothing here knows HTTP: the FastAPI routes and the shortcut of the two hot calls run the same
-code.
+Nothing here knows HTTP: the FastAPI routes and the shortcut of the hot calls run the same code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The outermost layer: limits, times and counts every request; shortens the two hot calls.
+"""The outermost layer: limits, times and counts every request; shortens the hot calls.
 
 Starlette has no body limit and FastAPI's routing costs more than a round of a learner, and reads
 the body before it asks who sent it. So requests pass here first: whose key it is comes before all
@@ -86,6 +86,8 @@ class Edge:
         self._hot: dict[str, tuple[Call, KeyScope, str]] = {
             "predict": (calls.predict, KeyScope.PREDICT, "/v1/models/{model}/predict"),
             "feedback": (calls.feedback, KeyScope.FEEDBACK, "/v1/models/{model}/feedback"),
+            "learn": (calls.learn, KeyScope.FEEDBACK, "/v1/models/{model}/learn"),
+            "rounds": (calls.rounds, KeyScope.FEEDBACK, "/v1/models/{model}/rounds"),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -25,6 +25,8 @@ from tests.service.test_auth import ROUTES, Route
 
 LIMIT = 2048
 BATCH_LIMIT = 8192
+#: A call that takes the shortcut, and one that does not.
+BOTH_WAYS = ("/predict", "/neighbors")
 
 
 @pytest.fixture
@@ -87,6 +89,8 @@ CALLS = [
     ("/predict", JSON, LIMIT),
     ("/feedback", JSON, LIMIT),
     ("/learn", JSON, LIMIT),
+    ("/rounds", JSON, LIMIT),
+    ("/neighbors", JSON, LIMIT),
     ("/labels", JSON, LIMIT),
     ("/rates", JSON, LIMIT),
     ("/predict/batch", JSON, BATCH_LIMIT),
@@ -122,12 +126,12 @@ async def test_a_new_model_has_the_limit_of_a_single_call(app: Edge) -> None:
 @pytest.mark.parametrize("length", ["1" + "0" * 30, "9" * 5000])
 async def test_an_absurd_length_is_too_large(app: Edge, path: str, length: str) -> None:
     """A length that Python refuses to read as a number is over the limit all the same."""
-    for suffix in ("/predict", "/learn"):
+    for suffix in BOTH_WAYS:
         headers = {**JSON, "content-length": length}
         assert (await call(app, "POST", path + suffix, [b"{}"], headers)).status == 413
 
 
-@pytest.mark.parametrize("suffix", ["/predict", "/learn", "/learn/batch", "/labels"])
+@pytest.mark.parametrize("suffix", [*BOTH_WAYS, "/learn/batch", "/labels"])
 @pytest.mark.parametrize("chunks", [[9.0], [b'{"x":', 9.0]], ids=["nothing", "half"])
 async def test_a_body_that_does_not_come_is_given_up(
     app: Edge, path: str, suffix: str, chunks: list[bytes | float]
@@ -138,7 +142,7 @@ async def test_a_body_that_does_not_come_is_given_up(
     assert "did not come" in error_of(answer)["message"]
 
 
-@pytest.mark.parametrize("suffix", ["/predict", "/learn"])
+@pytest.mark.parametrize("suffix", BOTH_WAYS)
 async def test_a_body_that_drips_is_given_up(app: Edge, path: str, suffix: str) -> None:
     """The time is for the whole body: a byte now and then does not buy more."""
     chunks: list[bytes | float] = [b" ", 0.05] * 40
@@ -173,7 +177,7 @@ async def test_an_import_may_take_long(app: Edge) -> None:
     assert answer.status == 400
 
 
-@pytest.mark.parametrize("suffix", ["/predict", "/learn", "/labels", "/import"])
+@pytest.mark.parametrize("suffix", [*BOTH_WAYS, "/labels", "/import"])
 async def test_a_client_that_goes_away_is_no_fault(
     app: Edge, path: str, suffix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -213,7 +217,7 @@ async def test_too_many_requests_are_turned_away(valkey_url: str) -> None:
             for _ in range(2)
         ]
         await asyncio.sleep(0.05)
-        for suffix in ("/predict", "/learn"):
+        for suffix in BOTH_WAYS:
             answer = await call(app, "POST", path + suffix, [b"{}"], JSON)
             assert (answer.status, error_of(answer)["code"]) == (429, "too_many_requests")
             assert answer.headers["retry-after"] == "1"
@@ -323,7 +327,7 @@ async def test_metrics_do_not_grow_with_what_clients_invent(app: Edge) -> None:
 
 
 # -- faults -----------------------------------------------------------------------------------
-@pytest.mark.parametrize("suffix", ["/predict", "/learn"])
+@pytest.mark.parametrize("suffix", BOTH_WAYS)
 async def test_a_fault_is_a_500_that_says_nothing(
     app: Edge,
     path: str,
@@ -337,8 +341,7 @@ async def test_a_fault_is_a_500_that_says_nothing(
         raise RuntimeError("inner workings")
 
     monkeypatch.setattr("service.host.Host.use", fail)
-    body = b'{"x":[1,2,3],"label":"a"}' if suffix == "/learn" else b'{"x":[1,2,3]}'
-    answer = await call(app, "POST", path + suffix, [body], JSON)
+    answer = await call(app, "POST", path + suffix, [b'{"x":[1,2,3]}'], JSON)
     assert (answer.status, error_of(answer)["code"]) == (500, "internal")
     assert b"inner" not in answer.body
     assert "inner workings" in caplog.text
@@ -401,3 +404,39 @@ async def test_feedback_answers_as_its_route_does(app: Edge, path: str) -> None:
         assert json.loads(answers[0][0].body)["status"] == "applied"
         assert json.loads(answers[1][0].body)["status"] == "duplicate"
         assert answers[0][1:] == answers[1][1:]
+
+
+@pytest.mark.parametrize("suffix", ["/learn", "/rounds"])
+async def test_what_is_told_is_answered_as_its_route_does(
+    app: Edge, path: str, suffix: str
+) -> None:
+    """Told first, again, with another instance, of an unknown label, and broken: both ways."""
+    rest = {"propensity": 0.5, "feedback": 1} if suffix == "/rounds" else {}
+    for turn, (first, second) in enumerate(((app, app._app), (app._app, app))):
+        told: Json = {"x": [1, 2, 3], "label": "a", "request_id": f"r{turn}"} | rest
+        items = [told, told | {"x": [1, 2, 4]}, told | {"label": "z"}, told | {"x": [1]}]
+        bodies = [*(json.dumps(item).encode() for item in items), b"{}", b"{"]
+        answers = [
+            [await call(way, "POST", path + suffix, [body], JSON) for body in bodies]
+            for way in (first, second)
+        ]
+        assert [answer.status for answer in answers[0]] == [200, 409, 422, 422, 422, 400]
+        assert json.loads(answers[0][0].body)["status"] == "applied"
+        assert json.loads(answers[1][0].body)["status"] == "duplicate"
+        assert answers[0][1:] == answers[1][1:]
+        assert await call(app, "POST", path + suffix, [bodies[0]], {}) == await call(
+            app._app, "POST", path + suffix, [bodies[0]], {}
+        )
+
+
+@pytest.mark.parametrize("suffix", ["/predict", "/feedback", "/learn", "/rounds"])
+async def test_a_shortcut_passes_fastapi_by(
+    app: Edge, path: str, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects the tests above from comparing a route with itself."""
+
+    async def fail(*_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(app, "_app", fail)
+    assert (await call(app, "POST", path + suffix, [b"{}"], JSON)).status == 422
