@@ -330,6 +330,12 @@ class Client(ModelCalls):
                 return self._read(call, response, tried)
             except (httpx.RequestError, TransportError, ApiError) as error:
                 time.sleep(self._wait_s(call, error, tried))
+            except KeyboardInterrupt:
+                # It can come where their lock is held, or where one call is just over: whoever goes
+                # on, in a notebook say, would wait for ever, or get errors that are not ours. Other
+                # threads may be using them: they are closed when nobody does.
+                self._connections = self._connect()
+                raise
 
     def _send_all(self, calls: list[Call[list[T]]]) -> list[T]:
         return [item for call in calls for item in self._send(call)]

@@ -73,6 +73,26 @@ def test_a_forked_process_has_connections_of_its_own(ports: Ports) -> None:
     assert sorted(port == first for port in others) == [False, True, True]
 
 
+def test_after_an_interrupt_connections_are_new(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever went on in a notebook waited for ever where their lock had been held."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    # Left to the garbage collector, the first ones would end with a warning, in any test.
+    with Client(f"http://127.0.0.1:{ports.server_port}") as client, client._http:
+        client.live()
+        with monkeypatch.context() as patch:
+            patch.setattr(httpx.Client, "request", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                client.live()
+        client.live()
+    before, after = ports.seen
+    assert before != after
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_this_machine_is_asked_without_a_proxy(
     ports: Ports, host: str, monkeypatch: pytest.MonkeyPatch
