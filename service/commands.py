@@ -66,9 +66,9 @@ def ending_in_order() -> Iterator[Callable[[], None]]:
     """Treat a request to end, and a closed terminal, like Ctrl-C: clean up, then go.
 
     But a closed terminal does not matter to what was started with `nohup`. Gives what a long loop
-    has to call in each of its turns: there it ends. Raised wherever it comes, an interrupt can get
-    lost, or leave the HTTP client with its lock held or in the middle of a message, and then the
-    cleaning up hangs or fails. Only where no turn comes for a while, or somebody asks again, it is.
+    has to call in each of its turns: there it ends. Raised wherever it comes, an interrupt gets
+    lost where a finalizer runs, and leaves what it comes into half done. Only where no turn comes
+    for a while, or somebody asks again, it is.
     """
     asked = False
 
