@@ -70,3 +70,14 @@ def test_rounds_that_wait_are_missed_where_no_others_stand_for_them(
     assert found.startswith(f"{missing} rounds are missing") if missing else found == ""
     share = np.mean([each.feedback for each in rounds])
     assert missing or share == pytest.approx(1 / 3, abs=0.02)
+
+
+@pytest.mark.parametrize(("waiting", "missing"), [(58, 0), (59, 26)])
+def test_more_may_wait_by_chance_than_did_at_first(waiting: int, missing: int) -> None:
+    """33 of these 50 rounds were decided before: a twentieth of 50 more, and four roots of 33."""
+    rounds, _ = stream(1100, 50)
+    since_ms = rounds[0].time_ms
+    decided = [each.payload for each in rounds if isinstance(each.payload, Decision)]
+    assert sum(each.issued_ms < since_ms for each in decided) == 33
+    found = doubt_of(rounds, waiting, since_ms)
+    assert found.startswith(f"{missing} rounds are missing") if missing else found == ""
