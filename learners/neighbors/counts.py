@@ -33,12 +33,6 @@ class Occurrences:
     ParameterError
         If `k` is not as said.
 
-    Attributes
-    ----------
-    by_label
-        N_{k,c} by slot and label, (capacity + 1, K); the last line is meaningless. Their sum over
-        the labels is N_k.
-
     References
     ----------
     .. [1] Tomasev and Buza, *Hubness-aware kNN classification of high-dimensional data in
@@ -49,11 +43,21 @@ class Occurrences:
         self.graph = graph
         self.k = check_count("k", k, 1, graph.k)
         size = graph.window.capacity + 1
-        self.by_label: Counts = np.zeros((size, n_labels), dtype=np.int64)
+        self._by_label: Counts = np.zeros((size, n_labels), dtype=np.int64)
+        self._n_labels = n_labels
+
+    @property
+    def by_label(self) -> Counts:
+        """N_{k,c} by slot and label, (capacity + 1, K); the last line is meaningless.
+
+        Their sum over the labels is N_k.
+        """
+        self._by_label = _widened(self._by_label, self._n_labels)
+        return self._by_label
 
     def add_label(self) -> None:
-        """Make room for one more label."""
-        self.by_label = np.pad(self.by_label, ((0, 0), (0, 1)))
+        """Make room for one more label: when it is next looked at, once for all that came."""
+        self._n_labels += 1
 
     def total(self, slots: Slots) -> Counts:
         """Return N_k of these slots."""
@@ -89,13 +93,13 @@ class Occurrences:
         self._add(slots, 1)
 
     def _add(self, slots: Slots, sign: int) -> None:
-        labels = self.graph.window.labels
-        n_labels = self.by_label.shape[1]
+        labels, by_label = self.graph.window.labels, self.by_label
+        n_labels = by_label.shape[1]
         # Places that hold nobody are counted in the last entry.
         lists = self.graph.neighbors(slots, self.k)
         places = np.multiply(lists, n_labels, dtype=np.intp)
         places += labels.take(slots)[:, np.newaxis]
-        np.add.at(self.by_label.reshape(-1), places.ravel(), sign)
+        np.add.at(by_label.reshape(-1), places.ravel(), sign)
 
 
 class NeighborhoodLabels:
@@ -123,8 +127,6 @@ class NeighborhoodLabels:
 
     Attributes
     ----------
-    by_label
-        (capacity, K): counts by slot and label.
     histogram
         (K, k' + 2): entry (c, m) is the number of examples with m times label c around them.
 
@@ -137,9 +139,15 @@ class NeighborhoodLabels:
     def __init__(self, graph: NeighborGraph, n_labels: int, k: int) -> None:
         self._graph = graph
         self.k = check_count("k", k, 0, graph.k)
-        self.by_label: Counts = np.zeros((graph.window.capacity, n_labels), dtype=np.int64)
+        self._by_label: Counts = np.zeros((graph.window.capacity, n_labels), dtype=np.int64)
         self.histogram: Counts = np.zeros((n_labels, k + 2), dtype=np.int64)
         self._lines = self._line_starts()
+
+    @property
+    def by_label(self) -> Counts:
+        """Counts by slot and label, (capacity, K)."""
+        self._by_label = _widened(self._by_label, len(self.histogram))
+        return self._by_label
 
     @property
     def size(self) -> int:
@@ -148,7 +156,7 @@ class NeighborhoodLabels:
 
     def add_label(self) -> None:
         """Make room for one more label, which nobody has yet."""
-        self.by_label = np.pad(self.by_label, ((0, 0), (0, 1)))
+        # The counts by slot get it when they are next looked at, once for all that came.
         self.histogram = np.pad(self.histogram, ((0, 1), (0, 0)))
         self.histogram[-1, 0] = len(self._graph)
         self._lines = self._line_starts()
@@ -176,3 +184,12 @@ class NeighborhoodLabels:
     def _line_starts(self) -> Counts:
         """Return where each label's line begins in the histogram."""
         return np.arange(0, self.histogram.size, self.histogram.shape[1])
+
+
+def _widened(counts: Counts, n_labels: int) -> Counts:
+    """Return the counts with so many columns, the new ones empty; as they are where they have them.
+
+    A copy takes some 20 ms of a wide window, and many labels may be added at once.
+    """
+    more = n_labels - counts.shape[1]
+    return np.pad(counts, ((0, 0), (0, more))) if more else counts
