@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from clients import Client, MisclickError, Retries
+from clients import Client, InputError, MisclickError, Retries
 from clients.replay.datasets import load
 from clients.replay.http_player import HttpPlayer
 from clients.replay.live import LiveBoard
@@ -95,6 +95,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _streams(args: argparse.Namespace) -> dict[tuple[float, float], ClickStream]:
     """Return the click stream of each noise."""
+    if args.rounds < 1:
+        raise InputError(f"--rounds: expected at least 1, got {args.rounds}")
     dataset = load("segments")
     return {
         (rho_0, rho_1): ClickStream(

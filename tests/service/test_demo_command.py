@@ -145,18 +145,22 @@ def test_a_picture_that_cannot_be_drawn_is_told_at_once(
     assert name.partition("/")[0] in told
 
 
-@pytest.mark.parametrize("options", [["--rounds", "0"], ["--seed", "-1"]])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--rounds", "0"], "--rounds: expected"), (["--seed", "-1"], "seed: expected")],
+)
 def test_a_demo_that_cannot_be_is_told_at_once(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     options: list[str],
+    said: str,
 ) -> None:
     """A service was started for it first, and a folder made for its picture."""
     monkeypatch.delattr(demo_command, "running_service")
     picture = tmp_path / "out" / "x.png"
     assert main(["demo", "--png", str(picture), *options]) == 2
-    assert "expected" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
     assert not picture.parent.exists()
 
 
