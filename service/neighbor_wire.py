@@ -39,7 +39,13 @@ class NeighborsOut(Struct):
 
     seq: int
     label: Annotated[str, Meta(description="What they decide.")]
-    neighbors: Annotated[list[VoterOut], Meta(description=f"Nearest first, at most {MAX_LISTED}.")]
+    neighbors: Annotated[
+        list[VoterOut],
+        Meta(
+            description="Nearest first (of aknn by the distances that it adapts), "
+            f"at most {MAX_LISTED}."
+        ),
+    ]
 
 
 class HubOut(Struct):
