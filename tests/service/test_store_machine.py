@@ -57,7 +57,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.counts = dict.fromkeys(
             ("decisions", "feedback", "clicks", "expired", "late", "duplicates", "conflicts"), 0
         )
-        self.counts |= {"learned": 0, "told": 0}
+        self.counts |= {"learned": 0, "told": 0, "rewinds": 0}
         self.snapshots: list[int] = []
 
     def run(self, call: Any) -> Any:
