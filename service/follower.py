@@ -27,9 +27,9 @@ log = logging.getLogger("misclick.follower")
 REBUILDS = 3
 #: Building a wider window takes a fifth of a second and more: it grows with the square of the rows.
 WIDE_ROWS = 5000
-#: Threads in which wide windows are built: two at a time, and in none of those in which everything
-#: else is done, of which there are few (6 on two cores). A worker that starts may have ten.
-_BUILDERS = ThreadPoolExecutor(2, "build")
+#: Threads in which wide windows, and imports, are built: not in those in which everything
+#: else is done, of which there are few (6 on two cores). A worker that starts may have ten windows.
+BUILDERS = ThreadPoolExecutor(2, "build")
 
 
 class LogTrimmed(LogBroken):
@@ -196,7 +196,7 @@ def _builder_of(fold: Fold) -> Executor | None:
     """Return what is to restore this fold; None for the threads in which all else is done."""
     learner = fold.learner
     wide = isinstance(learner, WindowLearner) and learner.window > WIDE_ROWS
-    return _BUILDERS if wide else None
+    return BUILDERS if wide else None
 
 
 def _restore(fold: Fold, snapshot: Snapshot) -> None:

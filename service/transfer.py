@@ -28,6 +28,7 @@ from service.exported import (
 )
 from service.features import make_encoder
 from service.fold import Fold, check_sound
+from service.follower import BUILDERS
 from service.host import initial_fields
 from service.labels import labels_of, parse_labels
 from service.meta import COUNTERS, FORMAT, Meta
@@ -91,7 +92,8 @@ async def import_model(
     lines = _lines(chunks)
     header = await asyncio.to_thread(parse_header, await anext(lines, b""))
     # A window of neighbours takes seconds to be built.
-    fold, spec = await asyncio.to_thread(_start, header, name)
+    loop = asyncio.get_running_loop()
+    fold, spec = await loop.run_in_executor(BUILDERS, _start, header, name)
     token = secrets.token_hex(8)
     fields = initial_fields(fold) | {IMPORTING: token} | _counters(header)
     if not await store.create(key, spec, fields, most):
