@@ -153,7 +153,8 @@ class Forward(RelevanceLearner):
             seed=seed,
         )
         self.n_label_features = n_shared
-        self._rates: LabelRates = LabelRates(self.n_labels, NoiseRates.of_options(rho_0, rho_1))
+        self._rates = LabelRates(self.n_labels, NoiseRates.of_options(rho_0, rho_1))
+        self._noise = (self._rates,)
         n_plain = self.n_features + 1
         self._shared = None
         if n_shared:

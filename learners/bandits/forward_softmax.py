@@ -24,7 +24,12 @@ from learners.bandits.linear import (
     product_space,
     row_sums,
 )
-from learners.bandits.rate_filter import LEAST_NOISE, RateFilter
+from learners.bandits.rate_filter import (
+    LEAST_NOISE,
+    LEAST_SHARPNESS,
+    SHARPNESS_BOUNDS,
+    RateFilter,
+)
 from learners.bandits.relevance_learner import RelevanceLearner, batch_sums
 from learners.bandits.shortfall import Change, Shortfall
 from learners.bandits.softmax import softmax
@@ -48,6 +53,8 @@ KEPT = 0.1
 #: Beyond any weight that rounds lead to, of which each moves one by less than 16; the rates' filter
 #: squares what comes of weights again and again.
 _MAX_WEIGHT = 1e20
+#: What begins the names of the told rates in a state.
+_TOLD = "told_"
 #: What to do where weights or covariance would become too large.
 _FEWER = "fewer n_waves take fewer"
 
@@ -83,6 +90,11 @@ class ForwardSoftmax(RelevanceLearner):
     he knew counts for the rates, not for the weights. Labels are chosen by inverse gap weighting of
     p (`GapExploration`), with gaps as they show in clicks, and none more often than its chance to
     be right, times its odds against the best.
+
+    Where labels overlap, p stays too sure, and the clicks that it misses would be told as missed
+    ones. So the rates that are told (`label_rates`) are another `RateFilter`'s, whose sharpness may
+    be below 1. Nothing is decided or learned by them: weights would not come right (letters: a
+    sixth more mistakes).
 
     Clicks that stay away against all m (`Shortfall`) say that noise has changed, or what is right.
     Then, unless its rates were set, they are as at first, and if it is not taken for noise alone
@@ -179,9 +191,11 @@ class ForwardSoftmax(RelevanceLearner):
             seed=seed,
         )
         # What will have to be unlearned is not made to count for more.
-        sharpens = not self.drift
+        least = None if self.drift else SHARPNESS_BOUNDS[0]
         rates = NoiseRates.of_options(rho_0, rho_1)
-        self._rates: RateFilter = RateFilter(self.n_labels, rates, sharpens=sharpens)
+        self._rates = RateFilter(self.n_labels, rates, least_sharpness=least)
+        self._told = RateFilter(self.n_labels, rates, least_sharpness=LEAST_SHARPNESS)
+        self._noise = (self._rates, self._told)
         self._shortfall = Shortfall()
         n_blocks, block = blocks_of(self._width, self.block_size)
         check_entries("features x block_size", self._padded * block, _FEWER)
@@ -196,7 +210,7 @@ class ForwardSoftmax(RelevanceLearner):
     @property
     def label_rate_errors(self) -> tuple[FloatArray, FloatArray]:
         """Standard errors of `label_rates`, as they are believed, each of shape (K,). Copies."""
-        return self._rates.errors
+        return self._told.errors
 
     @property
     def restarts(self) -> int:
@@ -253,7 +267,8 @@ class ForwardSoftmax(RelevanceLearner):
             # Of a retired label a late click may tell: it could be right when it was shown.
             rivals = np.union1d(rivals, [label])
         scores, sharpness = self._scores(z), self._rates.sharpness
-        chances = softmax(np.multiply(scores, sharpness), rivals)[0]
+        scales = np.array([[sharpness], [self._told.sharpness]])
+        chances, blunter = softmax(np.multiply(scores, scales), rivals)
         right = float(chances[label])
         rho_0, rho_1 = self._rates.of(label)
         beta = 1.0 - rho_0 - rho_1
@@ -265,7 +280,8 @@ class ForwardSoftmax(RelevanceLearner):
         square = float(np.add.reduce(np.multiply(slopes, slopes)))
         moves, spreads = look(self._covariance, z.reshape(self._first.shape), self._space)
         noise = max(clicked * (1.0 - clicked), LEAST_NOISE)
-        doubt = square * float(np.add.reduce(spreads))
+        spread = float(np.add.reduce(spreads))
+        doubt = square * spread
         total = noise + doubt + self._rates.spread(label, right)
         error = outcome.feedback - clicked
         self._move(np.multiply(slopes, error / total), moves.reshape(-1))
@@ -285,17 +301,44 @@ class ForwardSoftmax(RelevanceLearner):
         if self.drift:
             let_drift(self._covariance, self.drift, self._first)
         if not self._rates.known:
+            self._learn_told(outcome, blunter, scores[0], spread)
             change = self._shortfall.observe(label, outcome.feedback, chance=chance, false=rho_0)
             if change is Change.NOISE:
                 self._rates.doubt_rates()
+                self._told.doubt_rates()
             elif change is Change.LABELS:
                 self._begin_anew()
+
+    def _learn_told(
+        self, outcome: Outcome, chances: FloatArray, scores: FloatArray, spread: float
+    ) -> None:
+        """Let the rates that are told take in a click, by the chances of a sharpness of their own.
+
+        `spread` is z' P z, the variance of a score.
+        """
+        told, label = self._told, outcome.label
+        right = float(chances[label])
+        rho_0, rho_1 = told.of(label)
+        pull = (1.0 - rho_0 - rho_1) * right
+        mean = float(np.add.reduce(np.multiply(chances, scores)))
+        square = float(np.add.reduce(np.multiply(chances, chances)))
+        steep = told.sharpness * pull
+        told.learn(
+            label,
+            outcome.feedback,
+            right=right,
+            bend=pull * (float(scores[label]) - mean),
+            # The slopes are steep (1[k = label] - p_k).
+            doubt=steep * steep * max(1.0 - 2.0 * right + square, 0.0) * spread,
+            propensity=outcome.propensity if outcome.elsewhere else None,
+        )
 
     def _begin_anew(self) -> None:
         """Doubt all that was learned as in the beginning, and keep some of the scores."""
         self._weights *= KEPT * self._rates.sharpness
         self._covariance = unconnected(self._first)
         self._rates.begin_anew()
+        self._told.begin_anew()
 
     def _move(self, steps: FloatArray, along: FloatArray) -> None:
         """Add `steps`, one for each label, times `along` to the weights."""
@@ -322,6 +365,7 @@ class ForwardSoftmax(RelevanceLearner):
         counts = np.append(self._counts, 0.0)
         self._take(np.vstack((self._weights, mean)), self._covariance, counts)
         self._rates.add()
+        self._told.add()
         return super().add_label()
 
     # -- state ----------------------------------------------------------------------------
@@ -335,6 +379,7 @@ class ForwardSoftmax(RelevanceLearner):
             "rho_1": first.rho_1,
             **self._inputs.state(),
             **self._rates.state(),
+            **self._told.state(_TOLD),
             **self._shortfall.state(self.n_labels),
             "weights": self._weights.copy(),
             "covariances": turned(self._covariance),
@@ -347,6 +392,7 @@ class ForwardSoftmax(RelevanceLearner):
         self = cls._from_options(state)
         self._inputs.restore(state)
         self._rates.restore(state)
+        self._told.restore(state, _TOLD)
         self._shortfall.restore(state, self.n_labels)
         weights = state_array(state, "weights", self._weights.shape)
         if (np.abs(weights) > _MAX_WEIGHT).any():

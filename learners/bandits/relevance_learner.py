@@ -52,7 +52,8 @@ class RelevanceLearner(Learner):
 
     takes_rates: ClassVar[bool] = True
     takes_label_rates: ClassVar[bool] = True
-    _rates: LabelRates | RateFilter
+    #: What it decides by and, the last, what is told, where these are not the same.
+    _noise: Sequence[LabelRates | RateFilter]
 
     def __init__(
         self,
@@ -86,18 +87,18 @@ class RelevanceLearner(Learner):
     # -- noise ----------------------------------------------------------------------------
     @property
     def rho_0(self) -> float:
-        """P(feedback = 1 | wrong label) in use, the mean over labels."""
-        return self._rates.means[0]
+        """P(feedback = 1 | wrong label) as it is believed, the mean over labels."""
+        return self._noise[-1].means[0]
 
     @property
     def rho_1(self) -> float:
-        """P(feedback = 0 | right label) in use, the mean over labels."""
-        return self._rates.means[1]
+        """P(feedback = 0 | right label) as it is believed, the mean over labels."""
+        return self._noise[-1].means[1]
 
     @property
     def label_rates(self) -> tuple[FloatArray, FloatArray]:
-        """rho_0 and rho_1 of each label in use, each of shape (K,). Copies."""
-        return self._rates.each
+        """rho_0 and rho_1 of each label as they are believed, each of shape (K,). Copies."""
+        return self._noise[-1].each
 
     def set_rates(self, rho_0: float, rho_1: float) -> None:
         """Use these noise rates, as known, for every label from now on.
@@ -107,7 +108,8 @@ class RelevanceLearner(Learner):
         InputError
             If they are no numbers in [0, 1) with a sum below 1.
         """
-        self._rates.set_common(NoiseRates(rho_0, rho_1))
+        for each in self._noise:
+            each.set_common(NoiseRates(rho_0, rho_1))
 
     def set_label_rates(
         self,
@@ -130,7 +132,8 @@ class RelevanceLearner(Learner):
         InputError
             If an array is not so.
         """
-        self._rates.set_each(rho_0, rho_1, rho_0_error, rho_1_error)
+        for each in self._noise:
+            each.set_each(rho_0, rho_1, rho_0_error, rho_1_error)
 
     # -- deciding -------------------------------------------------------------------------
     def relevance(self, x: FloatArray) -> FloatArray:

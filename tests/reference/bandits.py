@@ -287,8 +287,66 @@ class SlowForward:
         return [(label, z), (len(self.counts), products)]
 
 
+class SlowRates:
+    """Noise rates, a sharpness and a trust in one filter, and each label's own rates in others."""
+
+    def __init__(self, n_labels: int, least_sharpness: float | None) -> None:
+        # rho_0 and rho_1 of all labels, the sharpness and the trust.
+        self.common = np.array([0.2, 0.2, 1.0, 0.0])
+        self.least = least_sharpness or 1.0
+        self.doubt_of_sharpness = 0.09 if least_sharpness else 0.0
+        self.doubt = np.diag([0.04, 0.0009, self.doubt_of_sharpness, 0.09])
+        self.own = np.zeros((n_labels, 2))
+        self.own_doubts = [np.diag([0.0225, 0.0009]) for _ in range(n_labels)]
+
+    def of(self, label: int) -> FloatArray:
+        """Return rho_0 and rho_1 of a label within their bounds."""
+        rates = np.clip(self.common[:2] + self.own[label], 0, 0.8)
+        return np.asarray(rates * min(1.0, 0.9 / rates.sum()) if rates.sum() else rates)
+
+    def chances(self, scores: FloatArray) -> FloatArray:
+        """Return the softmax of the sharpened scores, with (1 + s / 1024)^1024 for exp(s)."""
+        scores = self.common[2] * scores
+        grown = np.array([(1 + max(s - scores.max(), -60) / 1024) ** 1024 for s in scores])
+        return np.asarray(grown / grown.sum())
+
+    def learn(
+        self, label: int, feedback: int, scores: FloatArray, spread: float, propensity: float | None
+    ) -> None:
+        """Learn of rates, sharpness and trust, from the chance that they make of p together.
+
+        `spread` is the variance of a score.
+        """
+        chances = self.chances(scores)
+        p, rho = chances[label], self.of(label)
+        trust, ahead = (0.0, 0.0) if propensity is None else (self.common[3], propensity - p)
+        beta, right = 1 - rho.sum(), p + trust * ahead
+        clicked = rho[0] + beta * right
+        slopes = beta * p * (np.eye(len(chances))[label] - chances)
+        bend = (1 - trust) * float(slopes @ scores)
+        doubt = (1 - trust) ** 2 * self.common[2] ** 2 * float(slopes @ slopes) * spread
+        in_common = np.array([1 - right, -right, bend, beta * ahead])
+        in_own = in_common[:2]
+        total = max(clicked * (1 - clicked), 0.01) + doubt
+        total += float(in_common @ self.doubt @ in_common)
+        total += float(in_own @ self.own_doubts[label] @ in_own)
+        for believed, known, slope in (
+            (self.common, self.doubt, in_common),
+            (self.own[label], self.own_doubts[label], in_own),
+        ):
+            seen = known @ slope
+            np.add(believed, seen * (feedback - clicked) / total, out=believed)
+            np.subtract(known, np.outer(seen, seen) / total, out=known)
+        np.clip(self.common, [0, 0, self.least, 0], [0.8, 0.8, 10, 1], out=self.common)
+        np.clip(self.own[label], -self.common[:2], 0.8 - self.common[:2], out=self.own[label])
+        for place, (change, first) in enumerate(
+            [(0.0, 0.04), (0.0, 0.0009), (1e-5, self.doubt_of_sharpness), (1e-5, 0.09)]
+        ):
+            self.doubt[place, place] = min(self.doubt[place, place] + change, first)
+
+
 class SlowForwardSoftmax:
-    """A softmax and its noise in two filters, with whole matrices."""
+    """A softmax and its noise in two filters, with whole matrices; and the rates that are told."""
 
     def __init__(
         self, n_features: int, n_labels: int, block: int, n_waves: int, seed: int, drift: float
@@ -301,78 +359,37 @@ class SlowForwardSoftmax:
         self.parts = [list(range(width))[i : i + block] for i in range(0, width, block)]
         self.covariance = np.diag(variances)
         self.weights = np.zeros((n_labels, width))
-        # rho_0 and rho_1 of all labels, the sharpness and the trust.
-        self.common = np.array([0.2, 0.2, 1.0, 0.0])
-        self.doubt = np.diag([0.04, 0.0009, 0.0 if drift else 0.09, 0.09])
-        self.own = np.zeros((n_labels, 2))
-        self.own_doubts = [np.diag([0.0225, 0.0009]) for _ in range(n_labels)]
+        self.rates = SlowRates(n_labels, None if drift else 1.0)
+        self.told = SlowRates(n_labels, 0.1)
 
     def chances(self, x: FloatArray) -> FloatArray:
-        """Return the softmax of the sharpened scores, with (1 + s / 1024)^1024 for exp(s)."""
-        scores = self.common[2] * (self.weights @ self.inputs(x))
-        grown = np.array([(1 + max(s - scores.max(), -60) / 1024) ** 1024 for s in scores])
-        return np.asarray(grown / grown.sum())
-
-    def rates(self, label: int) -> FloatArray:
-        """Return rho_0 and rho_1 of a label within their bounds."""
-        rates = np.clip(self.common[:2] + self.own[label], 0, 0.8)
-        return np.asarray(rates * min(1.0, 0.9 / rates.sum()) if rates.sum() else rates)
+        """Return how likely each label is right."""
+        return self.rates.chances(self.weights @ self.inputs(x))
 
     def update(self, x: FloatArray, label: int, feedback: int, propensity: float | None) -> None:
         """Learn from one round; without a propensity from one that it decided."""
-        z, p = self.inputs(x), self.chances(x)
+        z = self.inputs(x)
+        scores = self.weights @ z
+        p = self.rates.chances(scores)
         self.inputs.learn(x)
-        rho_0, rho_1 = self.rates(label)
+        rho_0, rho_1 = self.rates.of(label)
         beta, right = 1 - rho_0 - rho_1, p[label]
         clicked = rho_0 + beta * right
-        slopes = beta * right * (np.eye(len(p))[label] - p)
-        bend = float(slopes @ (self.weights @ z))
-        slopes *= self.common[2]
+        slopes = self.rates.common[2] * beta * right * (np.eye(len(p))[label] - p)
         noise, square = max(clicked * (1 - clicked), 0.01), float(slopes @ slopes)
-        doubt = square * float(z @ self.covariance @ z)
+        spread = float(z @ self.covariance @ z)
         in_own = np.array([1 - right, -right])
-        total = noise + doubt + float(in_own @ self.doubt[:2, :2] @ in_own)
-        total += float(in_own @ self.own_doubts[label] @ in_own)
+        total = noise + square * spread + float(in_own @ self.rates.doubt[:2, :2] @ in_own)
+        total += float(in_own @ self.rates.own_doubts[label] @ in_own)
         step = (feedback - clicked) / total
         self.weights += np.outer(slopes * step, self.covariance @ z)
         for part in self.parts:
             block = np.ix_(part, part)
             seen = self.covariance[block] @ z[part]
-            spread = float(z[part] @ seen)
-            self.covariance[block] -= np.outer(seen, seen) / (len(p) * noise / square + spread)
+            self.covariance[block] -= np.outer(seen, seen) / (
+                len(p) * noise / square + float(z[part] @ seen)
+            )
         back = self.drift / max(self.first)
         self.covariance += back * (np.diag(self.first) - self.covariance)
-        self.learn_rates(label, feedback, right, bend, doubt, propensity)
-
-    def learn_rates(
-        self,
-        label: int,
-        feedback: int,
-        p: float,
-        bend: float,
-        doubt: float,
-        propensity: float | None,
-    ) -> None:
-        """Learn of rates, sharpness and trust, from the chance that they make of p together."""
-        trust, ahead = (0.0, 0.0) if propensity is None else (self.common[3], propensity - p)
-        rho_0, rho_1 = self.rates(label)
-        beta, right = 1 - rho_0 - rho_1, p + trust * ahead
-        clicked = rho_0 + beta * right
-        in_common = np.array([1 - right, -right, (1 - trust) * bend, beta * ahead])
-        in_own = in_common[:2]
-        total = max(clicked * (1 - clicked), 0.01) + (1 - trust) ** 2 * doubt
-        total += float(in_common @ self.doubt @ in_common)
-        total += float(in_own @ self.own_doubts[label] @ in_own)
-        for believed, known, slope in (
-            (self.common, self.doubt, in_common),
-            (self.own[label], self.own_doubts[label], in_own),
-        ):
-            seen = known @ slope
-            np.add(believed, seen * (feedback - clicked) / total, out=believed)
-            np.subtract(known, np.outer(seen, seen) / total, out=known)
-        np.clip(self.common, [0, 0, 1, 0], [0.8, 0.8, 10, 1], out=self.common)
-        np.clip(self.own[label], -self.common[:2], 0.8 - self.common[:2], out=self.own[label])
-        for place, (change, first) in enumerate(
-            [(0.0, 0.04), (0.0, 0.0009), (1e-5, 0.0 if self.drift else 0.09), (1e-5, 0.09)]
-        ):
-            self.doubt[place, place] = min(self.doubt[place, place] + change, first)
+        for rates in (self.rates, self.told):
+            rates.learn(label, feedback, scores, spread, propensity)

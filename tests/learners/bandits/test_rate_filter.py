@@ -67,7 +67,8 @@ def test_what_is_common_helps_a_label_that_was_never_shown() -> None:
 @pytest.mark.parametrize("sharpens", [True, False])
 def test_scores_that_lag_behind_do_not_pass_for_false_clicks(sharpens: bool) -> None:
     """Clicks never lie, and .8 is a right label's p at first: only with a sharpness is rho_0 0."""
-    rates, gap = RateFilter(2, NoiseRates(0.2, 0.2), sharpens=sharpens), np.log(4.0)
+    least = 1.0 if sharpens else None
+    rates, gap = RateFilter(2, NoiseRates(0.2, 0.2), least_sharpness=least), np.log(4.0)
     for i in range(2_000):
         truth = int(i % 50 > 0)
         score = gap if truth else -gap
