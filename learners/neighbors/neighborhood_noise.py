@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from learners.base import FloatArray
 from learners.neighbors.counts import NeighborhoodLabels
+from learners.neighbors.metrics import Slots
 from learners.neighbors.transition import MAX_INVERTED, corrected, usable_inverse
-from learners.neighbors.window import Window
+from learners.neighbors.window import Window, wrapped
 from learners.noise.rates import NoiseRates
 
 
@@ -84,9 +85,8 @@ class NeighborhoodNoise:
         present = self._present()
         if not len(present):
             return [], np.zeros((0, 0))
-        counts = self.around.by_label.take(self._window.live(), axis=0).take(present, axis=1)
-        anchors = (counts == self._highs(present)).argmax(axis=0)
-        return present.tolist(), counts[anchors] / self.around.size
+        counts = self.around.by_label.take(self._anchors(present), axis=0).take(present, axis=1)
+        return present.tolist(), counts / self.around.size
 
     def inverse(self) -> tuple[list[int], FloatArray | None]:
         """Return the labels in the window and the inverse of their matrix, if it is usable."""
@@ -134,6 +134,21 @@ class NeighborhoodNoise:
         return scores
 
     # -- inside ---------------------------------------------------------------------------
+    def _anchors(self, labels: NDArray[np.intp]) -> Slots:
+        """Return the slots of the anchors of some labels."""
+        window, by_label = self._window, self.around.by_label
+        size, start = len(window), window.first % window.capacity
+        highs = np.full((self.n_labels, 1), -1)
+        highs[labels, 0] = self._highs(labels)
+        # A line for each label, oldest first: the first hit is found in it within no time.
+        early = wrapped(window.first, size, window.capacity)
+        hits = np.empty((self.n_labels, size), dtype=np.bool_)
+        np.equal(by_label[start : start + size - early].T, highs, out=hits[:, : size - early])
+        np.equal(by_label[:early].T, highs, out=hits[:, size - early :])
+        ages = hits.argmax(axis=1)[labels]
+        anchors: Slots = (ages + start) % window.capacity
+        return anchors
+
     def _present(self) -> NDArray[np.intp]:
         """Return the labels in the window, ascending."""
         return np.flatnonzero(self._window.label_counts(self.n_labels))
