@@ -6,11 +6,12 @@ from typing import cast
 
 from fastapi import APIRouter, Request, Response
 
-from learners.neighbors import AutoRkNN, RkNN, WindowNoise
+from learners.neighbors import AutoRkNN, RkNN, WindowLearner, WindowNoise
 from service import wire
 from service.auth import Keys, Scope
 from service.challengers import no_rates, rate_kinds
 from service.contest import Contest
+from service.errors import Invalid
 from service.estimates import Estimates
 from service.fold import Fold
 from service.host import Host
@@ -45,6 +46,9 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
             if isinstance(replica.fold.learner, _READ_OFF):
                 await replica.catch_up()
                 return _window_noise_out(replica.fold)
+            if isinstance(replica.fold.learner, WindowLearner):
+                what = "a learner that reads noise off its window (rknn, plugin_knn, rknn_auto)"
+                raise Invalid.of("model", what, replica.spec.learner.kind)
             estimates = Estimates(host.store, replica.address)
             asked, running = await estimates.status()
             history = await estimates.history()

@@ -117,6 +117,7 @@ async def test_other_models_say_that_they_have_none(valkey_url: str) -> None:
         metrics = (await client.get("/metrics")).text
     assert [answer.status_code for answer in answers] == [422] * 4
     assert "keeps a graph" in answers[2].text
+    assert "reads noise off its window (rknn, " in answers[3].text
     for path in (linear, plain):
         assert f'misclick_hub_alarm{{model="{path.rpartition("/")[2]}"}}' not in metrics
     assert (asked.status_code, asked.headers["allow"]) == (405, "POST")
