@@ -234,7 +234,7 @@ def test_what_would_take_all_memory_is_refused() -> None:
         Window(10**12, 1000)
     with pytest.raises(ParameterError, match="k: expected neighbour lists"):
         NeighborGraph(Window(1000, 2), 10**7)
-    with pytest.raises(ParameterError, match="k: expected an integer of at most 50,000,000"):
+    with pytest.raises(ParameterError, match="k: expected an integer of at most 12,500,000"):
         NeighborGraph(Window(1000, 2), 10**400)
 
 
