@@ -37,8 +37,8 @@ def list_width(k: int) -> int:
 #: Below every proposal, and finite.
 _FAR_BELOW = np.float32(-3e38)
 #: Most places in all lists of one graph: 150 MB. Where all examples are equal a list that ran dry
-#: looks at each of them, and an insertion takes .2 s and a peak of 800 MB (four times as many: up to
-#: 4 s and 4.5 GB).
+#: looks at each of them, and an insertion takes .2 s and a peak of 800 MB (of four times as many
+#: places up to 4 s and 4.5 GB).
 MAX_PLACES = 12_500_000
 
 
