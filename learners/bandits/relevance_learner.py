@@ -52,7 +52,7 @@ class RelevanceLearner(Learner):
 
     takes_rates: ClassVar[bool] = True
     takes_label_rates: ClassVar[bool] = True
-    #: What it decides by and, the last, what is told, where these are not the same.
+    #: What is believed of the noise: first what it decides by, last what is told.
     _noise: Sequence[LabelRates | RateFilter]
 
     def __init__(

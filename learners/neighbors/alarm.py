@@ -12,7 +12,9 @@ from learners.errors import StateError, expected
 from learners.neighbors.neighborhoods import Neighborhoods
 
 #: Standard deviations beyond which chance is taken to be out of it: it goes there once in a
-#: thousand looks. An alarm ends where one look in twenty goes, so that it does not flicker.
+#: thousand looks. (More often where few examples are most of the hubs and their sum is far from
+#: normal: in one to four looks of a hundred where the only feature has five values.) An alarm ends
+#: where one look in twenty goes, so that it does not flicker.
 _RAISED_Z, _CLEARED_Z = 3.0902, 1.6449
 #: Fewer suspected examples say nothing: one hub among them would be an alarm.
 _LEAST_SUSPECTED = 30
