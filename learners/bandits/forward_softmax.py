@@ -93,7 +93,7 @@ class ForwardSoftmax(RelevanceLearner):
 
     Where labels overlap, p stays too sure, and the clicks that it misses would be told as missed
     ones. So the rates that are told (`label_rates`) are another `RateFilter`'s, whose sharpness may
-    be below 1. Nothing is decided or learned by them: weights would not come right (letters: a
+    be down to .5. Nothing is decided or learned by them: weights would not come right (letters: a
     sixth more mistakes).
 
     Clicks that stay away against all m (`Shortfall`) say that noise has changed, or what is right.
