@@ -210,7 +210,7 @@ class Learner(ABC):
 
     @property
     def label_rates(self) -> tuple[FloatArray, FloatArray]:
-        """rho_0 and rho_1 of each label in use, each of shape (K,). Copies."""
+        """rho_0 and rho_1 of each label as they are believed, each of shape (K,). Copies."""
         raise UnsupportedError(f"{self.kind} does not use each label's noise rates")
 
     @property

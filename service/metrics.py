@@ -43,7 +43,7 @@ def take_place() -> None:
             os.close(held)
         else:
             break
-    values.ValueClass = values.MultiProcessValue(lambda: place)  # type: ignore[no-untyped-call]
+    values.ValueClass = values.MultiProcessValue(lambda: place)
 
 
 class ModelNumbers(NamedTuple):
@@ -94,7 +94,7 @@ class RequestMetrics:
         requests = self.registry
         if SHARED_FOLDER in os.environ:
             requests = CollectorRegistry()
-            MultiProcessCollector(requests)  # type: ignore[no-untyped-call]
+            MultiProcessCollector(requests)
         of_models = CollectorRegistry()
         of_models.register(_ModelCollector(models, replicas))
         return generate_latest(requests) + generate_latest(of_models)

@@ -176,8 +176,8 @@ class RateFilter:
         (t, s, u) <- (t, s, u) + C j (y - m) / total,      C <- C - (C j)(C j)' / total
         d_k <- d_k + D_k i (y - m) / total,                D_k <- D_k - (D_k i)(D_k i)' / total
 
-    Then t, t + d_k, s and u are kept in [0, .8], [0, .8], [1, 10] and [0, 1], and the variances in
-    C of s and u grow by 1e-5, up to their first.
+    Then t, t + d_k, s and u are kept in [0, .8], [0, .8], [`least_sharpness`, 10] and [0, 1], and
+    the variances in C of s and u grow by 1e-5, up to their first.
 
     Scores grow slowly where labels are far apart. Without s, all the clicks on labels that are
     right more surely than p says would raise rho_0, and for good, because surely wrong labels,

@@ -26,6 +26,15 @@ def make(client: Client, *, rounds: int) -> str:
     return spec.name
 
 
+def told_and_shown(service: Service, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """Tell a new model of 200 rounds that were all clicked; return its name and what is shown."""
+    with Client(service.url) as client:
+        name = make(client, rounds=0)
+        client.tell_rounds(name, [Round(x=[1, 1, 1], label="a", propensity=0.5, feedback=1)] * 200)
+    assert main(["evaluate", name, "--url", service.url]) == 0
+    return name, capsys.readouterr().out
+
+
 def test_what_policies_are_worth_is_shown(
     service: Service, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,12 +69,9 @@ def test_the_policy_of_somebody_else_is_shown(
 ) -> None:
     """Whoever told a model of his own rounds finds himself in the table."""
     monkeypatch.setenv("COLUMNS", "200")
+    name, said = told_and_shown(service, capsys)
     with Client(service.url) as client:
-        name = make(client, rounds=0)
-        client.tell_rounds(name, [Round(x=[1, 1, 1], label="a", propensity=0.5, feedback=1)] * 200)
         known = client.evaluate(name)
-    assert main(["evaluate", name, "--url", service.url]) == 0
-    said = capsys.readouterr().out
     (other,) = (policy.ips for policy in known.policies if policy.policy == "elsewhere")
     assert other is not None
     row = next(line for line in said.splitlines() if "decided " in line)
@@ -97,11 +103,7 @@ def test_what_is_wrong_with_all_numbers_is_said_once(
 ) -> None:
     """Not once for every policy, of which there may be two dozen."""
     monkeypatch.setenv("COLUMNS", "200")
-    with Client(service.url) as client:
-        name = make(client, rounds=0)
-        client.tell_rounds(name, [Round(x=[1, 1, 1], label="a", propensity=0.5, feedback=1)] * 100)
-    assert main(["evaluate", name, "--url", service.url]) == 0
-    said = capsys.readouterr().out
+    _, said = told_and_shown(service, capsys)
     assert said.count("every round was clicked") == 1
     assert "* all of them: every round was clicked" in said
 
