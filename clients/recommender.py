@@ -37,7 +37,13 @@ class Recommender(Generic[Item]):
     """Items of a catalogue as the labels of one model.
 
     Use it where one item out of a changing set of candidates is shown. For a ranking of many
-    items, or for labels that are no items, use the client itself.
+    items, for labels that are no items, or with asyncio, use the client itself. Threads may share
+    it.
+
+    Where the service gives no answer, `recommend` raises a `TransportError` or an
+    `UnavailableError` once the client's tries are used up: show what you would without it, and
+    report nothing. A page takes a client of its own that does not wait long, such as
+    ``Client(url, timeout_s=0.2, retries=Retries(tries=1))``; reports can wait.
 
     Parameters
     ----------
@@ -49,7 +55,8 @@ class Recommender(Generic[Item]):
     Raises
     ------
     InputError
-        Two different items have the same text (1 and "1"), or there is no candidate.
+        Two different items have the same text (1 and "1"), there is no candidate, or `client` is
+        no `Client`.
 
     Examples
     --------
@@ -62,6 +69,9 @@ class Recommender(Generic[Item]):
     """
 
     def __init__(self, client: Client, model: str) -> None:
+        if not isinstance(client, Client):
+            # An `AsyncClient` would answer with coroutines, in which nobody finds an item.
+            raise InputError(f"client: expected a Client, got {client!r}")
         self._client = client
         self._model = model
 
@@ -70,15 +80,17 @@ class Recommender(Generic[Item]):
     ) -> None:
         """Make `items` the only ones that can be shown: add the new, retire the missing.
 
-        What was learned of a retired item is kept and used when it comes back.
+        What was learned of a retired item is kept and used when it comes back. It therefore still
+        counts among the labels that one model may have: 1,024.
 
         Parameters
         ----------
         items
             The whole catalogue.
         features
-            What items are like, where the model's learner has `n_label_features`: so many numbers
-            for each, an embedding, say. A new item then begins as those that are like it.
+            What items of the catalogue are like, where the model's learner has `n_label_features`:
+            so many numbers for each, an embedding, say. A new item then begins as those that are
+            like it.
         """
         wanted = by_label(items)
         described = {str(item): values for item, values in (features or {}).items()}
@@ -99,9 +111,17 @@ class Recommender(Generic[Item]):
         user_features
             What the model's `features` ask for.
         items
-            The candidates, at least one, each in the catalogue.
+            The candidates, at least one. Those that are retired are left out.
         request_id
-            The same id gets the same item: the id of the page view, say.
+            The same id gets the same item for the same user and candidates: the id of the page
+            view, say.
+
+        Raises
+        ------
+        InvalidError
+            A candidate was never in the catalogue, or all are retired.
+        ConflictError
+            The same id came before with another user or other candidates.
         """
         candidates = by_label(items)
         decision = self._client.predict(
@@ -114,7 +134,13 @@ class Recommender(Generic[Item]):
         )
 
     def clicked(self, shown: Recommendation[Item]) -> Receipt:
-        """Report that the user clicked on what was shown."""
+        """Report that the user clicked on what was shown, whoever has retired the item since.
+
+        Raises
+        ------
+        ConflictError
+            It was reported before that the user did not. (The same report again is a duplicate.)
+        """
         return self._client.feedback(self._model, shown.decision_id, 1)
 
     def not_clicked(self, shown: Recommendation[Item]) -> Receipt:

@@ -1,8 +1,21 @@
 """The recommender on top of the client."""
 
+import socket
+import time
+from typing import Any
+
 import pytest
 
-from clients import Client, InputError, InvalidError, Recommender
+from clients import (
+    AsyncClient,
+    Client,
+    ConflictError,
+    InputError,
+    InvalidError,
+    Recommender,
+    Retries,
+    TransportError,
+)
 from clients.recommender import by_label
 from tests.clients.conftest import fresh_spec
 
@@ -78,3 +91,43 @@ def test_new_items_come_with_what_they_are_like(client: Client) -> None:
     # Never shown, but like the one that is clicked.
     new = [shop.recommend(x, [12, 13]).item for _ in range(20)]
     assert new.count(12) > 10
+
+
+def test_a_page_outlives_its_catalogue(client: Client) -> None:
+    """What was shown can be reported when it is retired since; twice is once, and no opposite."""
+    spec = fresh_spec(labels=("11", "12"))
+    client.create_model(spec)
+    shop = Recommender[int](client, spec.name)
+    x = [1.0, 0.0, 0.0]
+    shown = shop.recommend(x, [11], request_id="view-1")
+    assert shop.recommend(x, [11], request_id="view-1") == shown
+    shop.sync_catalogue([12])
+    assert shop.recommend(x, [11, 12]).item == 12
+    assert shop.clicked(shown).status == "applied"
+    assert shop.clicked(shown).status == "duplicate"
+    with pytest.raises(ConflictError, match="1 already"):
+        shop.not_clicked(shown)
+    with pytest.raises(InvalidError, match="retired"):
+        shop.recommend(x, [11])
+    with pytest.raises(ConflictError, match="request_id"):
+        shop.recommend(x, [12], request_id="view-1")
+
+
+def test_a_page_hears_in_time_that_there_is_no_answer() -> None:
+    """With a client that does not wait, a service that hangs costs a page what it was given."""
+    with socket.create_server(("127.0.0.1", 0)) as hangs:
+        url = f"http://127.0.0.1:{hangs.getsockname()[1]}"
+        with Client(url, timeout_s=0.2, retries=Retries(tries=1)) as client:
+            shop = Recommender[int](client, "shop")
+            begin_s = time.monotonic()
+            with pytest.raises(TransportError, match="ReadTimeout"):
+                shop.recommend([1.0], [11, 12])
+            assert time.monotonic() - begin_s < 2
+
+
+async def test_a_client_for_asyncio_is_refused() -> None:
+    """Its coroutines have no label: the first visit would have failed, and asked nobody."""
+    async with AsyncClient("http://127.0.0.1:9") as client:
+        wrong: Any = client
+        with pytest.raises(InputError, match="client: expected a Client"):
+            Recommender[int](wrong, "shop")

@@ -20,15 +20,15 @@ PROMISES = {
     "swapped_clicks": r"^made anew: \d\.\d% wrong$",
     "quickstart": r"^the click is event 1 of the model's log: applied$",
     "shadow": r"^the model shows shoes now$",
-    "recommender": r"^last fifth: (?P<percent>\d+)% were shown what they want$",
+    "recommender": r"^last fifth: (?:[7-9]\d|100)% were shown what they want$",
 }
 
 
-def run(name: str, *options: str) -> str:
+def run(name: str, url: str) -> str:
     """Return what an example prints."""
-    command = [sys.executable, "-W", "error", "-m", f"examples.{name}", *options]
+    command = [sys.executable, "-W", "error", "-m", f"examples.{name}", "--url", url]
     done = subprocess.run(
-        command, cwd=FOLDER.parent, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=FOLDER.parent, capture_output=True, text=True, timeout=180, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -38,8 +38,7 @@ def run(name: str, *options: str) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_runs(service: Service, name: str) -> None:
     """A reader who copies it gets what it says."""
-    options = ["--visits", "100"] if name == "recommender" else []
-    last = run(name, "--url", service.url, *options).splitlines()[-1]
+    last = run(name, service.url).splitlines()[-1]
     assert re.search(PROMISES[name], last), last
 
 
