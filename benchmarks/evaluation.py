@@ -188,7 +188,7 @@ def truth_of(how: str, policy: Policy, shown: Policy) -> float:
 
 def audited(rates: AssumedRates, rng: np.random.Generator) -> AssumedRates:
     """Measure the rates on looked-up rounds, with add-one counts and binomial errors."""
-    if rates.shared:
+    if rates.sharing == "one":
         found, errors = _counted(np.array([rates.rho_0[0], rates.rho_1[0]]), rng)
         return AssumedRates.same(
             NoiseRates(*found.tolist()), rates.n_labels, (float(errors[0]), float(errors[1]))
@@ -252,7 +252,7 @@ def run_setting(data: Dataset, other: Banditron, setting: str, plan: Plan) -> Ce
         kinds["audited"] = audited(truth, np.random.default_rng(seed + 10_000))
         if learner.learns_rates:
             found_rates = *learner.label_rates, *learner.label_rate_errors
-            kinds["learned"] = AssumedRates(*found_rates, shared=True)
+            kinds["learned"] = AssumedRates(*found_rates, "unknown")
         if seed < plan.network_logs:
             found = network(log, data.n_labels, seed)
             if found is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self, TypeAlias
+from typing import Literal, NamedTuple, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,10 @@ from learners.noise.rates import MIN_BETA, NoiseRates
 from learners.validation import FloatArray, check_numbers, is_integer, is_number
 
 IntArray: TypeAlias = NDArray[np.int64]
+
+#: How the errors of labels' rates hang together: each label's is its own, all labels' are one, or
+#: nobody knows how much of them is which.
+Sharing: TypeAlias = Literal["own", "one", "unknown"]
 
 
 class Rounds(NamedTuple):
@@ -46,9 +50,11 @@ class AssumedRates:
         Rates of false and of missed clicks, float64 (K,), each in [0, 1), rho_0 + rho_1 < 1.
     rho_0_error, rho_1_error
         Their standard errors, float64 (K,), at least 0; 0 for rates that are known.
-    shared
-        Whether the rates were found together, as where all labels have the same: then what one
-        is off by, all are, and it does not average out over labels.
+    sharing
+        Whether each label's error is its "own", as of rates that were counted label by label, and
+        averages out over labels; or is "one" for all, as where labels have the same rates; or this
+        is "unknown", as of rates that a learner found for all labels on its way: then a value's
+        variance is that of both.
 
     Raises
     ------
@@ -60,7 +66,7 @@ class AssumedRates:
     rho_1: FloatArray
     rho_0_error: FloatArray
     rho_1_error: FloatArray
-    shared: bool = False
+    sharing: Sharing = "own"
 
     def __post_init__(self) -> None:
         for name in ("rho_0", "rho_1", "rho_0_error", "rho_1_error"):
@@ -72,6 +78,8 @@ class AssumedRates:
                 raise InputError(expected(name, "numbers of at least 0", values))
         if (self.beta < MIN_BETA).any():
             raise InputError(expected("beta", f"at least {MIN_BETA:g} for each label", self.beta))
+        if self.sharing not in get_args(Sharing):
+            raise InputError(expected("sharing", f"one of {get_args(Sharing)}", self.sharing))
 
     @property
     def n_labels(self) -> int:
@@ -101,7 +109,7 @@ class AssumedRates:
                 raise InputError(expected("errors", "numbers of at least 0", errors))
         values = np.array([rates.rho_0, rates.rho_1, *errors], dtype=np.float64)
         rho_0, rho_1, rho_0_error, rho_1_error = np.repeat(values[:, np.newaxis], n_labels, axis=1)
-        return cls(rho_0, rho_1, rho_0_error, rho_1_error, shared=True)
+        return cls(rho_0, rho_1, rho_0_error, rho_1_error, "one")
 
     def rewards(self, labels: IntArray, feedback: IntArray) -> FloatArray:
         """Return (feedback - rho_0) / beta of each round: its mean is 1 if the label was right."""

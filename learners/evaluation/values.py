@@ -247,7 +247,10 @@ class Evaluation:
             (rates.rho_1_error, pulls * self._rewards),
         ):
             moves = np.bincount(self.rounds.labels, slopes, rates.n_labels) * errors
-            variance += float(moves.sum()) ** 2 if rates.shared else float((moves**2).sum())
+            if rates.sharing != "own":
+                variance += float(moves.sum()) ** 2
+            if rates.sharing != "one":
+                variance += float((moves**2).sum())
         return variance
 
     def _check(self, **each: FloatArray) -> None:

@@ -329,20 +329,20 @@ def test_the_rates_are_those_in_force() -> None:
     fold.apply(admin(Rates(0.25, 0.15, each)))
     fold.apply(admin(LabelChange(["d"], [])))
     rates, source = rates_in_force(fold)
-    assert (source, rates.shared) == ("log", False)
+    assert (source, rates.sharing) == ("log", "own")
     assert rates.rho_0.tolist() == [0.1, 0.2, 0.3, 0.25]
     assert rates.rho_1_error.tolist()[:3] == [0.02] * 3
     assert rates.rho_1_error[3] > 0.25
     # Labels that were found to be alike: what their rates are off by is the same for all.
     fold.apply(admin(Rates(0.25, 0.15, each, (0.03, 0.04))))
     rates, source = rates_in_force(fold)
-    assert (source, rates.shared, rates.rho_0.tolist()) == ("log", True, [0.25] * 4)
+    assert (source, rates.sharing, rates.rho_0.tolist()) == ("log", "one", [0.25] * 4)
     assert (rates.rho_0_error.tolist(), rates.rho_1_error.tolist()) == ([0.03] * 4, [0.04] * 4)
     # A label of which no click can be corrected: the common rates, for all.
     senseless = RatesByLabel([0.1, 0.6, 0.3], [0.2, 0.4, 0.0], [0.01] * 3, [0.02] * 3)
     fold.apply(admin(Rates(0.25, 0.15, senseless)))
     rates, source = rates_in_force(fold)
-    assert (source, rates.shared, rates.rho_0.tolist()) == ("log", True, [0.25] * 4)
+    assert (source, rates.sharing, rates.rho_0.tolist()) == ("log", "one", [0.25] * 4)
     for learner in ({"kind": "bpa"}, {"kind": "rcine"}):
         rates, source = rates_in_force(fold_of(learner=learner))
         assert (source, rates.rho_1.tolist()) == ("nothing", [0.0] * 3)
@@ -359,6 +359,7 @@ def test_a_learner_that_finds_rates_goes_on_from_an_estimate() -> None:
         fold.apply(round_of(fold, number)._replace(feedback=1))
     rates, source = rates_in_force(fold)
     assert (source, rates.rho_0.tolist()) == ("learner", fold.learner.label_rates[0].tolist())
+    assert rates.sharing == "unknown"
     assert rates.rho_1[1] < 0.09
     fold.apply(admin(Rates(0.25, 0.15)))
     rates, source = rates_in_force(fold)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -139,16 +140,17 @@ def test_the_surprise_of_a_round_without_a_click() -> None:
 
 
 def test_own_rates_errors_do_not_add_up() -> None:
-    """Errors of labels' own rates are independent; one shared error pulls all labels alike."""
+    """Own errors are independent; one error pulls all labels alike; where nobody knows, both."""
     weights = np.ones(3)
     own = AssumedRates(np.zeros(2), np.zeros(2), np.full(2, 0.3), np.full(2, 0.3))
-    shared = AssumedRates.same(NoiseRates(), 2, (0.3, 0.3))
+    one = AssumedRates.same(NoiseRates(), 2, (0.3, 0.3))
+    unknown = replace(own, sharing="unknown")
     known = Evaluation(ROUNDS, AssumedRates.same(NoiseRates(), 2)).ips(weights).error ** 2
     # Slopes of rho_0: 0 and -1/3; of rho_1: 1/3 and 1/3.
     apart = 0.09 * (1 + 1 + 1) / 9
     together = 0.09 * (1 + 4) / 9
-    assert Evaluation(ROUNDS, own).ips(weights).error ** 2 - known == pytest.approx(apart)
-    assert Evaluation(ROUNDS, shared).ips(weights).error ** 2 - known == pytest.approx(together)
+    for rates, added in ((own, apart), (one, together), (unknown, apart + together)):
+        assert Evaluation(ROUNDS, rates).ips(weights).error ** 2 - known == pytest.approx(added)
 
 
 def _dr(evaluation: Evaluation, weights: Weights, policy: list[float]) -> Value:
@@ -337,6 +339,9 @@ def test_refuses_bad_rates(rho_1: float) -> None:
     wrong: Any = [0.2]
     with pytest.raises(InputError, match="rho_0: expected an array"):
         AssumedRates(wrong, np.zeros(1), np.zeros(1), np.zeros(1))
+    wrong = "shared"
+    with pytest.raises(InputError, match="sharing: expected one of"):
+        replace(RATES, sharing=wrong)
 
 
 def test_refuses_a_direct_estimate_of_another_shape() -> None:
