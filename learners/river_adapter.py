@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from learners.base import FloatArray, Learner, Outcome
+from learners.base import FloatArray, Learner, Outcome, check_count
 from learners.drawing import draw
 from learners.errors import InputError, ParameterError, expected
 from learners.noise.corruption import flip_bit
@@ -36,8 +36,9 @@ class RiverClassifier(base.Classifier):
 
     It keeps river's conventions (``river.checks``) but for one: features neither come nor go, so
     that what is not there is an error, not 0. Where some are None put ``preprocessing.StatImputer``
-    in front. NaN is an error, too, and what ``preprocessing.MinMaxScaler`` gives before it has seen
-    anything: let the pipeline learn an example before it predicts.
+    in front, and tell ``preprocessing.OneHotEncoder`` its `categories`. NaN is an error, too, and
+    what ``preprocessing.MinMaxScaler`` gives before it has seen anything: let the pipeline learn an
+    example before it predicts.
 
     Parameters
     ----------
@@ -58,8 +59,8 @@ class RiverClassifier(base.Classifier):
     Raises
     ------
     ParameterError
-        If names are missing, double or in no order, or `rates` are given with a learner of full
-        information.
+        If names are missing, double or in no order, `make_learner` makes no learner, `rates` are
+        none or given with a learner of full information, or `seed` is no count.
 
     Examples
     --------
@@ -100,9 +101,20 @@ class RiverClassifier(base.Classifier):
         for name, given in (("features", self.features), ("labels", self.labels)):
             if not given or len(set(given)) != len(given):
                 raise ParameterError(expected(name, "at least one name, each once", given))
-        self.learner = make_learner(len(self.features), len(self.labels))
-        if rates is not None and not self.learner.takes_feedback:
+        if not callable(make_learner):  # the name of a kind, say
+            what = "a function of (n_features, n_labels)"
+            raise ParameterError(expected("make_learner", what, make_learner))
+        learner = make_learner(len(self.features), len(self.labels))
+        if not isinstance(learner, Learner):
+            raise ParameterError(
+                expected("make_learner", "a function that gives a learner", learner)
+            )
+        self.learner = learner
+        if rates is not None and not isinstance(rates, NoiseRates):
+            raise ParameterError(expected("rates", "NoiseRates or None", rates))
+        if rates is not None and not learner.takes_feedback:
             raise ParameterError(expected("rates", "None for a learner from labels", rates))
+        check_count("seed", seed, 0)
         self.shown_mistakes = 0
         self._known: list[Hashable] = list(self.labels)
         self._codes = {label: code for code, label in enumerate(self._known)}
@@ -143,11 +155,11 @@ class RiverClassifier(base.Classifier):
         Raises
         ------
         InputError
-            If a feature is not as for `predict_one`, or the label None or NaN.
+            If a feature is not as for `predict_one`, or the label None, NaN or not hashable.
         """
         instance = self._instance(x)
         # Of NaN, which is not equal to itself, each would be another label.
-        if y is None or y != y:
+        if y is None or not isinstance(y, Hashable) or y != y:
             raise InputError(expected("y", "a label", y))
         if y not in self._codes:
             self._codes[y] = self.learner.add_label()

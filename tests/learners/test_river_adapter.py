@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
 from collections.abc import Hashable, Iterator
 from functools import partial
 from typing import Any
@@ -180,8 +182,25 @@ def test_bad_parameters_refused() -> None:
             RiverClassifier(make, unordered, ["red"])
         with pytest.raises(ParameterError, match="labels: expected names in an order"):
             RiverClassifier(make, FEATURES, unordered)
-    with pytest.raises(ParameterError, match="rates: "):
+    with pytest.raises(ParameterError, match="rates: expected None"):
         RiverClassifier(make, FEATURES, ["red"], rates=NoiseRates(0.1, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("make_learner", "banditron"),
+        ("make_learner", lambda *_: "banditron"),
+        ("rates", (0.1, 0.1)),
+        ("seed", -1),
+        ("seed", "one"),
+    ],
+)
+def test_what_would_fail_in_the_first_round_is_refused(name: str, value: Any) -> None:
+    """A kind's name for its maker, a pair for rates: the error names the parameter."""
+    given: dict[str, Any] = {"make_learner": partial(create, "banditron")} | {name: value}
+    with pytest.raises(ParameterError, match=f"{name}: expected"):
+        RiverClassifier(features=FEATURES, labels=["red"], **given)
 
 
 #: What cannot be met: a learner has its features from the start, and NaN or 0 for one that is not
@@ -212,9 +231,12 @@ def test_it_keeps_the_conventions_of_river(kind: str) -> None:
     assert played > 20
 
 
-@pytest.mark.parametrize("y", [None, float("nan")])
+@pytest.mark.parametrize("y", [None, float("nan"), ["red"], np.array(["red", "blue"])])
 def test_what_is_no_label_is_refused(y: object) -> None:
-    """An example without a label would be one of the label None, and of NaN each another one."""
+    """An example without a label would be one of the label None, and of NaN each another one.
+
+    A list was refused in Python's words, which do not say of what.
+    """
     model = classifier()
     with pytest.raises(InputError, match="y: expected a label"):
         model.learn_one({"a": 1.0, "b": 1.0}, y)
@@ -236,3 +258,18 @@ def test_flags_are_numbers() -> None:
     flags: list[Any] = [True, np.True_]
     for flag in flags:
         assert model.predict_proba_one({"a": flag, "b": 0}) == {"red": 1.0, "green": 0, "blue": 0}
+
+
+def test_it_goes_on_after_a_pickle() -> None:
+    """River's models are kept so: learner, labels that came, and the generator of the draws."""
+    model = RiverClassifier(partial(create, "forward_softmax"), FEATURES, ["red"], seed=3)
+    for x, y in stream(60):
+        model.learn_one(x, y)
+    copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]  # noqa: S301 - our own
+    for x, y in stream(60):
+        for each in (model, *copies):
+            each.learn_one(x, y)
+    for each in copies:
+        assert state_digest(each.learner.state()) == state_digest(model.learner.state())
+        assert each.shown_mistakes == model.shown_mistakes
+        assert each.predict_proba_one(x) == model.predict_proba_one(x)
