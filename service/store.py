@@ -141,7 +141,7 @@ class Store:
         """Append exported entries to a model that is being imported."""
         flat: list[str | bytes | int] = [token, IMPORT_LEASE_MS, len(entries)]
         for entry in entries:
-            flat += [str(entry.seq), entry.chain, entry.body]
+            flat += [entry.seq, entry.chain, entry.body]
         keys = [part_key(key, "meta"), part_key(key, "log")]
         await self.run(scripts.IMPORT, keys, flat)
 

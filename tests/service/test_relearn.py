@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from service.address import Address
 from service.errors import Conflict, Unavailable
 from service.events import Kind, Rates, RatesByLabel
 from service.host import Host
@@ -360,5 +361,9 @@ async def test_another_worker_has_it_at_once(client: httpx.AsyncClient, valkey_u
     await play(client, path, 40, seed=0)
     copy, found = await relearned(client, path)
     assert (await client.get(copy)).json()["snapshot_seq"] == found["seq"] == 40
-    async with app_client(valkey_url) as other:
+    key = f"default/{copy.rpartition('/')[2]}"
+    async with app_client(valkey_url) as other, opened(valkey_url) as store:
         assert await arrays(other, copy) == await arrays(client, copy)
+        meta = await store.meta(key)
+        fresh = await replica_of(store, Address.of(key, meta.uid, meta.spec))
+        assert fresh.snapshot_seq == 40

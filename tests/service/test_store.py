@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 
 import pytest
 import uvloop
@@ -118,6 +119,7 @@ async def test_feedback_of_no_decision_is_unknown(store_url: str) -> None:
         too_old = now - 3 * address.bucket_ms
         assert await admit(store, address, 9, too_old, 1) == ("late", None, None)
         assert await whole_log(store, address) == []
+        assert await counters(store, address) == {"decisions": 1, "late": 1, "pending": 1}
 
 
 async def test_a_repeated_request_gets_its_decision(store_url: str) -> None:
@@ -200,8 +202,11 @@ async def test_a_whole_is_recorded_or_nothing_is(store_url: str) -> None:
         await store.decide(address, [items[2], otherwise], *head)
         assert await store.pending(address.key) == 3
         await store.withdraw(address, [nonce(1), nonce(2), nonce(9)])
-        assert await store.pending(address.key) == 1
-        assert (await counters(store, address))["decisions"] == 1
+        assert await counters(store, address) == {"decisions": 1, "pending": 1}
+        assert await store.waiting_since(address, 0) == 1
+        # One that was there before, asked as then, is no refusal.
+        await store.decide(address, [items[0], items[2]], *head, whole=True)
+        assert await store.pending(address.key) == 2
 
 
 @pytest.mark.parametrize(("seq", "chain"), [(1, "f" * 16), (2, None), (9, None), (0, "0" * 16)])
@@ -230,9 +235,13 @@ async def test_a_closed_window_expires_once(store_url: str) -> None:
         count = EXPIRE_BATCH + 20
         issued = (await decide(store, address, *range(1, count + 1)))[0]
         assert await store.expire_due(address) == 0
+        # A deadline without a decision, if there ever is one, is in nobody's way.
+        due, last_ms = address.part("due"), issued + address.window_ms + 1
+        await raw_client(store).zadd(due, {nonce(0): last_ms})
         await asyncio.sleep(OVER_S)
         ended = await asyncio.gather(*(store.expire_due(address) for _ in range(3)))
         assert sorted(ended) == [0, 20, EXPIRE_BATCH]
+        assert not await raw_client(store).exists(due)
         assert await admit(store, address, 1, issued, 1) == ("late", None, None)
         events = [unpack_body(entry.body) for entry in await whole_log(store, address)]
         assert {(e.kind, e.feedback) for e in events} == {(Kind.EXPIRE, None)}
@@ -397,6 +406,16 @@ async def test_no_store_is_unavailable_at_once() -> None:
     async with opened("unix:///nowhere/store.sock") as store:
         with pytest.raises(Unavailable, match="does not answer"):
             await store.list_keys()
+
+
+async def test_a_store_that_takes_no_connection_is_unavailable_in_time() -> None:
+    """Where packets are lost, a connection is waited for as long as an answer, and no longer."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        host, port = full.getsockname()
+        with socket.create_connection((host, port)):
+            async with opened(f"redis://{host}:{port}", timeout_s=0.1) as store, asyncio.timeout(2):
+                with pytest.raises(Unavailable, match="does not answer"):
+                    await store.list_keys()
 
 
 async def test_the_secret_is_made_once(store_url: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from service import snapshots
 from service import store as store_module
 from service.address import Address
-from service.errors import NotFound, Unavailable
+from service.errors import Conflict, NotFound, Unavailable
 from service.events import Entry
 from service.snapshots import (
     Snapshot,
@@ -125,6 +125,23 @@ async def test_deleting_leaves_only_what_times_out(store_url: str) -> None:
         assert all([await client.ttl(key) > 0 for key in left])
 
 
+async def test_a_model_too_many_is_not_made_even_for_a_moment(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody sees it, and it takes the place of no other where the clock went back."""
+
+    async def make_nothing(*_: Any) -> None:
+        raise AssertionError
+
+    async with opened(store_url) as store:
+        address = await make(store)
+        spec = (await store.meta(address.key)).spec
+        monkeypatch.setattr(store, "run", make_nothing)
+        with pytest.raises(Conflict, match="max_models"):
+            await store.create(f"{address.key}z", spec, {"uid": "new"}, most=1)
+        assert f"{address.key}z" not in await store.list_keys()
+
+
 async def test_a_model_made_while_another_is_deleted_is_listed(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +185,7 @@ async def test_an_import_appears_whole(store_url: str) -> None:
         for call in (
             store.import_entries(key, "t2", entries[3:]),
             finish_import(store, key, "t2", source.uid, {"labels": "[]"}, last),
+            finish_import(store, key, "t2", source.uid, {}, last._replace(parts=[])),
         ):
             with pytest.raises(ModelGone):
                 await call
@@ -245,6 +263,15 @@ async def test_an_import_that_fills_the_store_is_abandoned(store_url: str) -> No
             with pytest.raises(Unavailable, match="maxmemory"):
                 await store.import_entries(key, "t", entries[1:])
             await assert_abandoned(store, key)
+
+
+async def test_rewinds_are_counted_above_maxmemory(store_url: str) -> None:
+    """Whoever looks for what a full store loses finds it counted."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        async with full(store):
+            await store.count_rewinds(address, 2)
+        assert await counters(store, address) == {"rewinds": 2}
 
 
 async def test_decisions_are_taken_back_above_maxmemory(store_url: str) -> None:
