@@ -32,10 +32,10 @@ from service.events import (
     Entry,
     Event,
     Example,
-    Kind,
     LabelChange,
     Round,
     chain_after,
+    feedback_learned,
     first_chain,
     is_example,
     unpack_body,
@@ -203,10 +203,9 @@ class Fold:
     def _apply(self, event: Event) -> None:
         payload = event.payload
         if isinstance(payload, Decision):
-            if event.feedback is not None:
-                self._update(payload, event.nonce, event.feedback)
-            elif event.kind is Kind.EXPIRE and self._no_click_on_expiry:
-                self._update(payload, event.nonce, 0)
+            feedback = feedback_learned(event, self._no_click_on_expiry)
+            if feedback is not None:
+                self._update(payload, event.nonce, feedback)
         elif isinstance(payload, Round):
             self._follow_round(payload, event.nonce, cast(int, event.feedback))
         elif isinstance(payload, Example):

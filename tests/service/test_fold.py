@@ -249,6 +249,7 @@ def test_a_log_that_does_not_continue_breaks(damage: Callable[[Entry], Entry]) -
         {"labels": "no json"},
         {"rejected": -1},
         {"rejected": "1"},
+        {"rejected": 1.5},
         {"learner.kind": "banditron"},
         {"learner.n_features": 4},
         {"learner.n_features": 10**12},

@@ -137,14 +137,26 @@ def test_clicks_on_explored_labels_are_no_drift() -> None:
     assert fold.drift_seq == 0
 
 
-def test_new_rates_begin_the_comparison_anew() -> None:
-    """Protects from a second estimate over the change that the first one has seen."""
-    fold = fold_of(learner=LEARNERS["rcine"], estimate_on_drift=True)
-    for number in range(3000):
-        if number == 1500:
-            fold.apply(admin(Rates(0.2, 0.1)))
-        click(fold, int(number < 1500))
-    assert fold.drift_seq == 0
+@pytest.mark.parametrize(
+    ("kind", "payload", "noticed"),
+    [
+        (Kind.RATES, Rates(0.2, 0.1), False),
+        (Kind.CHALLENGER, ChallengerChange("promote", "other"), False),
+        (Kind.CHALLENGER, ChallengerChange("drop", "other"), True),
+    ],
+)
+def test_what_is_no_news_begins_the_comparison_anew(
+    kind: Kind, payload: Rates | ChallengerChange, noticed: bool
+) -> None:
+    """Rates: the change was estimated. Another learner: it shows other labels. Else it is news."""
+    challengers = [{"name": "other", "learner": LEARNERS["banditron"]}]
+    options = {"estimate_on_drift": True, "challengers": challengers}
+    fold = fold_of(learner=LEARNERS["rcine"], **options)
+    for number in range(1000):
+        if number == 500:
+            fold.apply(Event(kind, 0, bytes(12), None, payload))
+        click(fold, int(number < 500))
+    assert (fold.drift_seq > 0) is noticed
 
 
 def test_without_the_option_a_state_has_no_detector() -> None:

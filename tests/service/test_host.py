@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import resource
@@ -23,7 +24,7 @@ from service.commit import MOST_COMMITS
 from service.deciding import Ask
 from service.errors import NotFound, Unavailable
 from service.fold import Fold
-from service.host import Host
+from service.host import Host, end_tasks
 from service.replica import Decided, Replica
 from service.settings import Settings
 from service.snapshots import newest_snapshot_seq
@@ -63,6 +64,7 @@ async def running_host(store: Store, **settings: Any) -> AsyncIterator[Host]:
         yield host
     finally:
         await host.stop()
+        assert all(task.done() for task in host._tasks)
 
 
 async def until(holds: Callable[[], Any]) -> None:
@@ -105,6 +107,21 @@ async def test_a_stale_copy_catches_up_before_it_answers(store_url: str) -> None
         await play(await replica_of(store, address), 5)
         await asyncio.sleep(0.02)
         assert (await host.replica(address.key)).fold.seq == 5
+
+
+async def test_work_that_swallows_its_end_is_ended_all_the_same() -> None:
+    """A client that is just connecting may take a cancellation for its own affair."""
+
+    async def swallow() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(PATIENCE_S)
+        await asyncio.sleep(PATIENCE_S)
+
+    task = asyncio.create_task(swallow())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_S / 2):
+        await end_tasks([task])
+    assert task.cancelled()
 
 
 async def test_loads_a_model_once(store_url: str) -> None:

@@ -265,6 +265,17 @@ async def test_what_a_refused_batch_has_recorded_is_taken_back(store_url: str) -
         assert (deadlines[0] is not None, await store.pending(replica.address.key)) == (True, 1)
 
 
+async def test_a_refused_batch_that_is_not_recorded_is_taken_back_from_nowhere(
+    store_url: str,
+) -> None:
+    """Of a model that takes no feedback nothing waits; the refusal is told as any."""
+    async with opened(store_url) as store:
+        replica = await replica_of(store, await make(store, **LABELLED))
+        replica._decision_s = TURN_S / 2
+        with pytest.raises(Invalid, match="allowed"):
+            await replica.predict_many([*[Ask(row(1), None, None)] * 3, Ask(row(2), None, [])])
+
+
 async def test_dear_decisions_go_in_small_groups(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

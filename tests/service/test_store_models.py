@@ -265,13 +265,18 @@ async def test_an_import_that_fills_the_store_is_abandoned(store_url: str) -> No
             await assert_abandoned(store, key)
 
 
-async def test_rewinds_are_counted_above_maxmemory(store_url: str) -> None:
-    """Whoever looks for what a full store loses finds it counted."""
+async def test_what_needs_no_memory_goes_on_above_maxmemory(store_url: str) -> None:
+    """A full store lets decisions end, and workers see what they have missed, and say so."""
     async with opened(store_url) as store:
         address = await make(store)
+        (issued,) = await decide(store, address, 1)
         async with full(store):
+            assert (await admit(store, address, 1, issued, 1))[0] == "applied"
+            assert await store.expire_due(address) == 0
+            assert len(await whole_log(store, address)) == 1
             await store.count_rewinds(address, 2)
-        assert await counters(store, address) == {"rewinds": 2}
+        counted = {"decisions": 1, "feedback": 1, "clicks": 1, "rewinds": 2}
+        assert await counters(store, address) == counted
 
 
 async def test_decisions_are_taken_back_above_maxmemory(store_url: str) -> None:
