@@ -9,6 +9,7 @@ import logging
 import resource
 import secrets
 import signal
+import time
 import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -224,6 +225,18 @@ async def test_takes_snapshots_by_time_and_by_events(store_url: str) -> None:
             await until(lambda: _at(store, rare, 4))
 
 
+async def test_snapshots_by_time_are_as_rare_as_the_settings_say(store_url: str) -> None:
+    """Protects Redis from a snapshot at each look, once the first one was due."""
+    async with opened(store_url) as store:
+        host, address = Host(store, Settings(snapshot_s=60)), await make(store)
+        replica = await host.replica(address.key)
+        host._snapshot_at_s[address.key] -= 60
+        for number in range(2):
+            await play(replica, 1, number)
+            await host._snapshot()
+        assert (replica.snapshot_seq, replica.fold.seq) == (1, 2)
+
+
 async def _snapshot(store: Store, address: Address) -> int:
     return await newest_snapshot_seq(store, address.key)
 
@@ -297,8 +310,13 @@ async def test_a_broken_model_comes_back_after_repair(store_url: str) -> None:
         await lose_tail(store, address, 3)
         await client.delete(log)
         await asyncio.sleep(0.02)
+        begin_s = time.monotonic()
         with pytest.raises(Unavailable, match="not served"):
             await host.replica(address.key)
+        end_s = time.monotonic()
+        # The longer it took, the longer the pause.
+        pause_s = max(service.host.RELOAD_TIMES * (end_s - begin_s), service.host.RELOAD_S[0])
+        assert host._failed[address.key][0] <= end_s + pause_s
         before = (await client.info("commandstats"))["cmdstat_evalsha"]["calls"]
         for _ in range(5):
             with pytest.raises(Unavailable, match="not served"):

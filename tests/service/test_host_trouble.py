@@ -56,6 +56,20 @@ async def test_what_nobody_foresaw_of_one_model_harms_no_other(
     assert set(saved) == keys
 
 
+async def test_trouble_that_lasts_is_told_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each model's by its name, and again while it lasts, for who reads the newest lines."""
+    async with opened("unix:///nowhere/store.sock") as store:
+        host = Host(store, Settings())
+        for model in ("one", "", "other", "one", ""):
+            host._tell(Unavailable("it is broken"), model)
+        monkeypatch.setattr(service.host, "TELL_AGAIN_S", 0.0)
+        host._tell(Unavailable("it is broken"), "one")
+    told = [vars(record).get("model") for record in caplog.records]
+    assert told == ["one", None, "other", "one"]
+
+
 async def test_a_stop_waits_for_no_store_that_hangs(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +103,8 @@ async def test_names_that_were_asked_for_in_vain_are_forgotten(
             with pytest.raises(Unavailable):
                 await host.replica(f"test/{secrets.token_hex(6)}")
     assert len(host._failed) == 1
+    assert not host._loading
+    assert not host._waiting
 
 
 async def test_models_that_others_deleted_are_forgotten(store_url: str) -> None:
