@@ -1,4 +1,4 @@
-"""Where a model lives in Redis: its keys, and the times that its scripts need.
+"""Where a model lives in Redis: its keys, and what its scripts need of its spec.
 
 Keys of one model share the hash tag `{tenant/name}`, hence one slot of a cluster.
 
@@ -33,7 +33,7 @@ MIN_BUCKET_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where one incarnation of one model lives, and the times its scripts need."""
+    """Where one incarnation of one model lives, and what its scripts need of its spec."""
 
     key: str
     uid: str
@@ -41,13 +41,16 @@ class Address:
     bucket_ms: int
     max_pending: int
     log_keep: int
+    #: Whether silence means a missing click.
+    no_click: bool
 
     @classmethod
     def of(cls, key: str, uid: str, spec: ModelSpec) -> Address:
         """Return the address of the model `key` with this incarnation and spec."""
         window_ms = round(spec.window_s * 1000)
         bucket_ms = max(window_ms, MIN_BUCKET_MS)
-        return cls(key, uid, window_ms, bucket_ms, spec.max_pending, spec.log_keep)
+        no_click = spec.on_expiry == "no_click"
+        return cls(key, uid, window_ms, bucket_ms, spec.max_pending, spec.log_keep, no_click)
 
     def part(self, name: str) -> str:
         """Return the Redis key of one part of the model."""

@@ -76,12 +76,14 @@ class Estimates:
     async def claim(self, every: int, drift_seq: int = 0) -> Claim | None:
         """Claim the next estimate if it is due and free.
 
-        It is due when it is asked for, `every` feedbacks after the last one, and when clicks were
-        seen to have changed at an event that the last one has not seen.
+        It is due when it is asked for, `every` feedbacks after the last one (silence among them
+        where it is a missing click), and when clicks were seen to have changed at an event that
+        the last one has not seen.
         """
         token = secrets.token_hex(8)
         keys = [self._address.part("meta"), self._address.part("estimate")]
-        argv = [self._address.uid, token, LEASE_MS, every, drift_seq]
+        silence = int(self._address.no_click)
+        argv = [self._address.uid, token, LEASE_MS, every, drift_seq, silence]
         reply = await self._store.run(scripts.CLAIM_ESTIMATE, keys, argv)
         return Claim(int(reply[1]), int(reply[2]), token) if reply[0] == b"ok" else None
 
@@ -126,6 +128,7 @@ class Estimates:
         keys = [self._address.part(name) for name in names]
         argv: list[Any] = [self._address.uid, token, nonce, record]
         argv += [msgspec.json.encode(result), HISTORY, outcome, result.took_s or ""]
+        argv.append(int(self._address.no_click))
         reply = await self._store.run(scripts.FINISH_ESTIMATE, keys, argv)
         return bool(reply[0] == b"ok")
 

@@ -21,8 +21,9 @@ from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, effecti
 from service.challengers import RECORDED, UNKNOWN_ERROR, Recorded
 from service.errors import Unavailable
 from service.evaluation_wire import EvaluationOut, PolicyKind, PolicyOut, RatesFrom, ValueOut
-from service.events import Decision, LabelChange, Rates, Round, feedback_learned, unpack_body
+from service.events import Decision, Rates, Round
 from service.fold import Fold
+from service.newest import Logged, Newest, doubt_about, read_newest
 from service.replica import Replica
 from service.store import Store
 
@@ -38,30 +39,7 @@ LEAST_EFFECTIVE = 100
 #: it was: standard errors by which chance hardly ever leads away from that, and what propensities
 #: do that are told with two digits (a seventh as .14).
 FAR, ROUNDED = 4.0, 0.03
-#: The share of rounds that may be missing because their silence is not over. Most of these will
-#: not be clicked: beyond it values are too high by more than a twentieth of themselves.
-MOST_MISSING = 0.05
 TRUSTED = "trusted"
-
-
-class Logged(NamedTuple):
-    """One round as the log holds it."""
-
-    seq: int
-    payload: Decision | Round
-    feedback: int
-    time_ms: int
-
-
-class Part(NamedTuple):
-    """The newest part of a log."""
-
-    #: Oldest first.
-    rounds: list[Logged]
-    #: Whether there were no rounds before.
-    whole: bool
-    #: The last events by which labels came (or came back) meanwhile, by name.
-    came: dict[str, int]
 
 
 class Told(NamedTuple):
@@ -98,37 +76,12 @@ async def evaluate(store: Store, replica: Replica, most: int) -> EvaluationOut:
     most = min(most, RECORDED, MOST_VALUES // widest)
     # The fold goes on while the log is read: what it says has to be of one moment.
     told = _told(fold)
-    part = await _read(store, replica, told.seq, most)
-    since_ms = part.rounds[0].time_ms if part.rounds and not part.whole else 0
-    waiting = 0
-    if replica.spec.on_expiry == "no_click":
-        waiting = await store.waiting_since(replica.address, since_ms)
+    newest = await read_newest(store, replica.address, told.seq, most, MOST_ENTRIES)
+    doubt = await doubt_about(store, replica.address, newest)
     try:
-        doubt = doubt_of(part.rounds, waiting, since_ms)
-        return await asyncio.to_thread(_evaluate, part, told, doubt)
+        return await asyncio.to_thread(_evaluate, newest, told, doubt)
     except InputError as error:
         raise Unavailable("the log became another one while it was read: try again") from error
-
-
-async def _read(store: Store, replica: Replica, seq: int, most: int) -> Part:
-    """Return what the log holds up to event `seq`, with no more rounds than asked for."""
-    rounds: list[Logged] = []
-    came: dict[str, int] = {}
-    before, looked = seq + 1, 0
-    no_click = replica.spec.on_expiry == "no_click"
-    while len(rounds) < most and looked < MOST_ENTRIES:
-        entries = await store.read_back(replica.address, before)
-        if not entries:
-            break
-        for entry in entries:
-            event = unpack_body(entry.body)
-            feedback = feedback_learned(event, no_click)
-            if feedback is not None and isinstance(event.payload, Decision | Round):
-                rounds.append(Logged(entry.seq, event.payload, feedback, event.time_ms))
-            elif isinstance(event.payload, LabelChange):
-                came |= dict.fromkeys(set(event.payload.add) - came.keys(), entry.seq)
-        before, looked = entries[-1].seq, looked + len(entries)
-    return Part(rounds[:most][::-1], before <= 1 and len(rounds) <= most, came)
 
 
 def _told(fold: Fold) -> Told:
@@ -209,14 +162,14 @@ class _Policy(NamedTuple):
     decided: bool = False
 
 
-def _evaluate(part: Part, told: Told, doubt: str) -> EvaluationOut:
-    logged, rates, policies = part.rounds, told.rates, list[PolicyOut]()
+def _evaluate(newest: Newest, told: Told, doubt: str) -> EvaluationOut:
+    logged, rates, policies = newest.rounds, told.rates, list[PolicyOut]()
     if len(logged) > 1:
         slice_ = _slice(logged)
         evaluation = Evaluation(slice_.rounds, rates)
         policies = [
             _value(evaluation, each, told.active, doubt)
-            for each in _policies(slice_, told, part.came)
+            for each in _policies(slice_, told, newest.came)
         ]
     return EvaluationOut(
         len(logged),
@@ -315,24 +268,6 @@ def _value(
         verdict = verdict_of_value(robust or snips or ips)
     told = (_out(value) for value in (ips, snips, robust, gain))
     return PolicyOut(*head, verdict == TRUSTED, verdict, *told)
-
-
-def doubt_of(logged: list[Logged], waiting: int, since_ms: int) -> str:
-    """Return why the rounds say too much good of whatever was shown; nothing where they do not.
-
-    Where silence is no click, it is logged later than a click. `waiting` are the decisions made
-    since `since_ms` whose silence is not over. Where rounds had ended before, they are made up
-    for: as many were decided before, and ended among these.
-    """
-    if len(logged) >= LEAST_EFFECTIVE and all(each.feedback for each in logged):
-        return "every round was clicked: rounds without a click seem not to be logged"
-    payloads = [each.payload for each in logged if isinstance(each.payload, Decision)]
-    made_up_for = sum(each.issued_ms < since_ms for each in payloads)
-    missing = waiting - made_up_for
-    # Both numbers vary by chance, where there are two.
-    if missing > MOST_MISSING * len(logged) + FAR * made_up_for**0.5:
-        return f"{missing:,} rounds are missing, most without a click: their silence is not over"
-    return ""
 
 
 def verdict_of_value(value: Value) -> str:

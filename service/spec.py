@@ -228,7 +228,8 @@ class ModelSpec(Strict):
     estimate_every: Interval | None = Field(
         None,
         description="Feedbacks after which the noise rates are estimated anew, for a learner that "
-        "uses them, or challengers that do; the newest so many are used; 0 for never by itself. "
+        "uses them, or challengers that do; the newest so many are used; silence is one where "
+        "`on_expiry` is `no_click`; 0 for never by itself. "
         "Left out: 10,000 for forward and 50,000 for rcine, both from the newest 50,000; else "
         "never by itself (forward_softmax learns the rates from each click, and leaves these "
         "estimates to the others).",

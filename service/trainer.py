@@ -26,12 +26,13 @@ from learners.noise.verdict import refusals
 from service.address import Address
 from service.errors import ServiceError, Unavailable
 from service.estimates import CLAIM_LOST, LEASE_MS, Estimates
-from service.events import Decision, Entry, Rates, RatesByLabel, Round, unpack_body
+from service.events import Rates, RatesByLabel
 from service.ids import NonceSource
 from service.labels import parse_labels
 from service.logs import configure
+from service.newest import doubt_about, read_newest
 from service.settings import Settings
-from service.spec import ModelSpec
+from service.spec import MAX_LOG_KEEP, ModelSpec
 from service.store import ModelGone, Store, connect
 from service.wire import Estimate, LabelRates
 
@@ -56,6 +57,8 @@ class Block(NamedTuple):
     xs: NDArray[np.float64]
     labels: NDArray[np.int64]
     feedback: NDArray[np.int64]
+    #: Why they have too many clicks; nothing where they do not.
+    doubt: str = ""
 
 
 class Claimed(NamedTuple):
@@ -92,7 +95,7 @@ async def _run(settings: Settings, claimed: Claimed) -> int:
     address = Address.of(claimed.key, claimed.uid, meta.spec)
     estimates = Estimates(store, address)
     labels = [each.name for each in parse_labels(meta.labels)]
-    lost, progress = threading.Event(), _Progress()
+    lost, progress = threading.Event(), Progress()
     keeping = asyncio.create_task(_keep(estimates, claimed.token, progress, lost))
     try:
         block = await _patiently(lambda: read_block(store, address, meta.spec))
@@ -125,7 +128,7 @@ async def _patiently(call: Callable[[], Awaitable[Result]]) -> Result:
             await asyncio.sleep(RENEW_S)
 
 
-class _Progress:
+class Progress:
     """How far the training is; written by its thread, read by the one that keeps the claim."""
 
     def __init__(self) -> None:
@@ -137,7 +140,7 @@ class _Progress:
 
 
 async def _keep(
-    estimates: Estimates, token: str, progress: _Progress, lost: threading.Event
+    estimates: Estimates, token: str, progress: Progress, lost: threading.Event
 ) -> None:
     while True:
         await asyncio.sleep(RENEW_S)
@@ -154,32 +157,16 @@ async def read_block(store: Store, address: Address, spec: ModelSpec) -> Block:
     (head,) = await store.heads([address.key])
     if head is None or head[0] != address.uid:
         raise ModelGone("the model was deleted")
-    rounds: list[tuple[Decision | Round, int]] = []
-    before = head[1] + 1
-    while len(rounds) < spec.estimate_block:
-        entries = await store.read_back(address, before)
-        if not entries:
-            break
-        rounds += _with_feedback(entries)
-        before = entries[-1].seq
-    rounds = rounds[: spec.estimate_block][::-1]
+    newest = await read_newest(store, address, head[1], spec.estimate_block, MAX_LOG_KEEP)
+    rounds = newest.rounds
     if not rounds:
         return Block(np.empty((0, 1)), np.empty(0, np.int64), np.empty(0, np.int64))
     return Block(
-        np.array([each.x for each, _ in rounds], dtype=np.float64),
-        np.array([each.label for each, _ in rounds], dtype=np.int64),
-        np.array([feedback for _, feedback in rounds], dtype=np.int64),
+        np.array([each.payload.x for each in rounds], dtype=np.float64),
+        np.array([each.payload.label for each in rounds], dtype=np.int64),
+        np.array([each.feedback for each in rounds], dtype=np.int64),
+        await doubt_about(store, address, newest),
     )
-
-
-def _with_feedback(entries: list[Entry]) -> list[tuple[Decision | Round, int]]:
-    """Return the rounds with feedback, whoever decided them."""
-    found: list[tuple[Decision | Round, int]] = []
-    for entry in entries:
-        event = unpack_body(entry.body)
-        if event.feedback is not None and isinstance(event.payload, Decision | Round):
-            found.append((event.payload, event.feedback))
-    return found
 
 
 def estimate(
@@ -187,7 +174,7 @@ def estimate(
     n_labels: int,
     number: int,
     settings: Settings,
-    progress: _Progress,
+    progress: Progress,
     lost: threading.Event,
 ) -> NoiseEstimate | str | None:
     """Return the estimate; a text where none can be made; None if the claim is lost."""
@@ -198,6 +185,8 @@ def estimate(
     refused = refusals(block.labels, block.feedback)
     if refused:
         return "; ".join(doubt.text for doubt in refused)
+    if block.doubt:
+        return block.doubt
     progress.share = READ
     try:
         # Seconds and hundreds of megabytes, for nothing where the block is empty.
@@ -207,7 +196,8 @@ def estimate(
     progress.share = LOADED
     network = NREst(n_labels, seed=number, time_limit_s=settings.estimate_timeout_s)
     try:
-        return network.estimate(*block, cancelled=lost.is_set, progress=progress.train).estimate
+        examples = block.xs, block.labels, block.feedback
+        return network.estimate(*examples, cancelled=lost.is_set, progress=progress.train).estimate
     except CancelledError:
         return None
 

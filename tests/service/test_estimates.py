@@ -77,6 +77,31 @@ async def test_enough_feedback_makes_it_due_and_a_result_starts_the_count_anew(m
     assert (again.number, again.tries) == (2, 1)
 
 
+@pytest.mark.parametrize(("on_expiry", "due"), [("ignore", False), ("no_click", True)])
+async def test_silence_counts_where_it_is_a_missing_click(
+    store_url: str, on_expiry: str, due: bool
+) -> None:
+    """Protects the rhythm of a model that hears of clicks only: one round in twenty, say."""
+    async with opened(store_url) as store:
+        address = await make(store, **RCINE, on_expiry=on_expiry)
+        estimates = Estimates(store, address)
+        await store.client.hset(address.part("meta"), mapping={"feedback": 50, "expired": 950})
+        # One that was only asked for, and is cancelled, begins the count as well.
+        await estimates.ask()
+        await estimates.cancel()
+        await store.client.hset(address.part("meta"), "expired", "1949")
+        assert await estimates.claim(1000) is None
+        await store.client.hset(address.part("meta"), "expired", "1950")
+        claim = await estimates.claim(1000)
+        assert (claim is not None) is due
+        if claim is not None:
+            assert await estimates.finish(claim.token, NONCE, RECORD, result())
+            await store.client.hset(address.part("meta"), "expired", "2949")
+            assert await estimates.claim(1000) is None
+            await store.client.hset(address.part("meta"), "expired", "2950")
+            assert await estimates.claim(1000) is not None
+
+
 async def test_rounds_of_others_count_as_feedback(made: Made) -> None:
     """Protects the rhythm where somebody else decides: an estimate is made from these too."""
     meta = made.address.part("meta")
