@@ -12,7 +12,6 @@ as there; "told" are those that know each label's rates.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.command import at_most, report
 from benchmarks.datasets import load
 from benchmarks.noise_rates_streams import linear_rounds
 from benchmarks.versus_ours import NEW, OPTIONS, TOLD, LabelRates, give_rates
@@ -109,16 +109,8 @@ def main() -> None:
             rows.append([data, noise, right, name, wrong.round(4).tolist()])
         judged = ASKED_AFTER.index(JUDGED_AFTER)
         ratios.append(means[NEW][judged] / means[KNOWING][judged])
-    value = round(float(np.mean(ratios)), 3)
-    target = {
-        "name": f"{NEW}, wrong after {JUDGED_AFTER:,} rounds over told the rates, mean, at most",
-        "value": value,
-        "target": MOST,
-        "met": value <= MOST,
-    }
-    print(f"{'met ' if target['met'] else 'MISS'} {target['name']}: {value} (target {MOST})")
-    if args.json:
-        print(json.dumps({"rows": rows, "targets": [target]}))
+    name = f"{NEW}, wrong after {JUDGED_AFTER:,} rounds over told the rates, mean, at most"
+    report([at_most(name, float(np.mean(ratios)), MOST)], as_json=args.json, rows=rows)
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ the same learner whose clicks were all counted.
 
 from __future__ import annotations
 
-import json
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.command import Target, at_most, report
 from benchmarks.versus_ours import NEW, Ours
 from benchmarks.versus_streams import (
     BLOCK,
@@ -128,16 +128,13 @@ def main() -> None:
         _target("mistakes after a change over those of a learner made at it", changed, MOST),
         _target("mistakes around a dead counter over those where all counts", dead, MOST_DEAD),
     ]
-    if args.json:
-        print(json.dumps({"rows": [row._asdict() for row in rows], "targets": targets}))
+    report(targets, as_json=args.json, rows=[row._asdict() for row in rows])
 
 
-def _target(name: str, ratios: list[float], most: float) -> dict[str, object]:
-    """Print and return what became of a target."""
-    value, name = round(float(np.mean(ratios)), 3), f"{name}, mean of ratios"
-    each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-    print(f"{name}: {value} (target at most {most}); {each}")
-    return {"name": name, "value": value, "target": most, "met": value <= most}
+def _target(name: str, ratios: list[float], most: float) -> Target:
+    """Print the ratios and return what became of a target."""
+    print(f"{name}: " + ", ".join(f"{ratio:.2f}" for ratio in ratios))
+    return at_most(f"{name}, mean of ratios", float(np.mean(ratios)), most)
 
 
 if __name__ == "__main__":

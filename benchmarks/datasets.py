@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,10 +39,20 @@ def load(name: str, folder: Path) -> Dataset:
     SystemExit
         If the folder has no such file, with the path that was tried.
     """
-    path = folder / f"{name}.npz"
-    if not path.is_file():
-        raise SystemExit(f"expected a data set at {path}; say where they are with --data")
-    with np.load(path, allow_pickle=False) as arrays:
+    with np.load(_path(name, folder), allow_pickle=False) as arrays:
         xs = np.ascontiguousarray(arrays["X"], dtype=np.float64)
         classes, labels = np.unique(arrays["y"], return_inverse=True)
     return Dataset(name, xs, labels.astype(np.int64), len(classes))
+
+
+def check(names: Iterable[str], folder: Path) -> None:
+    """Raise SystemExit as `load` does if any is missing: at once, not after hours of the others."""
+    for name in names:
+        _path(name, folder)
+
+
+def _path(name: str, folder: Path) -> Path:
+    path = folder / f"{name}.npz"
+    if not path.is_file():
+        raise SystemExit(f"expected a data set at {path}; say where they are with --data")
+    return path

@@ -22,21 +22,23 @@ played, such as magic04, whose two classes overlap.
 "Covers" is the share of logs whose 95 % interval holds the true value, for the worst policy. The
 propensities of each log are tested by chi-square against the labels that were drawn.
 
-Each finished setting is written to ``evaluation.json`` in the output folder, and not run again.
+Each finished setting is written to ``evaluation.json`` in the output folder, and not run again
+with as many logs of as many rounds.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from benchmarks.command import Target, at_least, at_most, count, report
 from benchmarks.datasets import Dataset, load
+from benchmarks.kept import Cell, Kept
 from learners import RCNBF, Banditron, ForwardSoftmax, Learner, NoiseRates, Outcome, draw
 from learners.evaluation import (
     AssumedRates,
@@ -52,7 +54,6 @@ from learners.evaluation import (
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-Cell = dict[str, Any]
 
 GAMMA = 0.1
 #: Rounds of each kind that an audit looks up for each label.
@@ -309,29 +310,21 @@ def print_table(cells: list[Cell]) -> None:
                   f" {widths[0]:.3f} {widths[1]:.3f}")  # fmt: skip
 
 
-def judge(cells: list[Cell]) -> list[Cell]:
+def judge(cells: list[Cell]) -> list[Target]:
     """Hold the coverage against its targets."""
-    targets: list[Cell] = []
+    targets = []
     for cell in cells:
         setting = cell["setting"]
         for kind in ("true", "audited", "learned"):
             share, key = worst(cell, kind)
-            if key == "-":
-                continue
-            targets.append({
-                "name": f"{setting}, {kind} rates: least coverage ({key})",
-                "value": share, "target": f">= {COVERED}", "met": share >= COVERED,
-            })  # fmt: skip
+            if key != "-":
+                name = f"{setting}, {kind} rates: least coverage ({key}), at least"
+                targets.append(at_least(name, share, COVERED))
         share = max(cell["covers"][f"uncorrected|deciding|{how}"] for how in ("ips", "snips"))
-        targets.append({
-            "name": f"{setting}, uncorrected: coverage of the deciding policy",
-            "value": share, "target": f"< {COVERED}", "met": share < COVERED,
-        })  # fmt: skip
-        share = cell["chi_square_below"]
-        targets.append({
-            "name": f"{setting}: logs whose propensities have a chi-square p below {LEVEL}",
-            "value": share, "target": f"<= {MOST_BELOW}", "met": share <= MOST_BELOW,
-        })  # fmt: skip
+        name = f"{setting}, uncorrected: coverage of the deciding policy, below"
+        targets.append(Target(name, share, COVERED, share < COVERED))
+        name = f"{setting}: logs whose propensities have a chi-square p below {LEVEL}, at most"
+        targets.append(at_most(name, cell["chi_square_below"], MOST_BELOW))
     return targets
 
 
@@ -343,34 +336,27 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true", help="about a minute")
     parser.add_argument("--softmax", action="store_true", help="ForwardSoftmax decides")
-    parser.add_argument("--logs", type=int, help="logs of each setting")
+    parser.add_argument("--logs", type=count, help="logs of each setting")
     parser.add_argument("--set", default=DIGITS, help="the data set (default: %(default)s)")
     args = parser.parse_args()
     out = args.out / "quick" if args.quick else args.out
     out = out / "softmax" if args.softmax else out
     out = out if args.set == DIGITS else out / args.set
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "evaluation.json"
-    cells: dict[str, Cell] = json.loads(path.read_text()) if path.exists() else {}
     plan = (QUICK if args.quick else FULL)._replace(softmax=args.softmax)
     if args.logs:
         plan = plan._replace(logs=args.logs, network_logs=min(args.logs, plan.network_logs))
     data = load(args.set, args.data)
     other = train_other(data)
+    kept = Kept(out / "evaluation.json")
+    found = []
     for setting in plan.settings:
-        if setting in cells:
-            print(f"{setting}: from {path}, not run again")
-        else:
-            cells[setting] = run_setting(data, other, setting, plan)
-            path.write_text(json.dumps(cells))
-    found = [cells[setting] for setting in plan.settings]
+        key = f"{setting}, {plan.logs} logs of {plan.rounds} rounds"
+        if key not in kept:
+            kept.add(key, run_setting(data, other, setting, plan))
+        found.append(kept.cells[key])
     print_table(found)
-    targets = judge(found)
-    for target in targets:
-        print(f"{'met ' if target['met'] else 'MISS'} {target['name']}:"
-              f" {target['value']:.3f} (target {target['target']})")  # fmt: skip
-    if args.json:
-        print(json.dumps({"quick": args.quick, "cells": cells, "targets": targets}))
+    cells = dict(zip(plan.settings, found, strict=True))
+    report(judge(found), as_json=args.json, quick=args.quick, cells=cells)
 
 
 if __name__ == "__main__":

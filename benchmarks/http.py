@@ -22,6 +22,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from benchmarks.command import Target, at_least, at_most, count, report
 from benchmarks.load import Load, http_request, run_load
 from tests.serving import running_service
 
@@ -47,8 +48,8 @@ def main() -> None:
     """Measure, print a table, and with --json one object as the last line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--requests", type=int, default=3000)
+    parser.add_argument("--rounds", type=count, default=5)
+    parser.add_argument("--requests", type=count, default=3000)
     parser.add_argument("--learner", choices=LEARNERS_HERE, default="rcnbf")
     args = parser.parse_args()
     measured: dict[str, Any] = {}
@@ -58,14 +59,7 @@ def main() -> None:
             load = (size, args.rounds, args.requests)
             measured[str(size)] = measure(plain_url, service.url, learner, *load)
     print_table(measured)
-    targets = judge(measured)
-    for target in targets:
-        print(
-            f"{'met ' if target['met'] else 'MISS'} {target['name']}: {target['value']:.2f}"
-            f" (target {target['target']})"
-        )
-    if args.json:
-        print(json.dumps({"measured": measured, "targets": targets}))
+    report(judge(measured), as_json=args.json, measured=measured)
 
 
 @contextlib.contextmanager
@@ -227,7 +221,7 @@ def print_table(measured: dict[str, Any]) -> None:
         print(f"{size:>8} {'batch':>9} {median(results['batch'], 'rate'):9.0f} items a second")
 
 
-def judge(measured: dict[str, Any]) -> list[dict[str, Any]]:
+def judge(measured: dict[str, Any]) -> list[Target]:
     """Return the targets with what was measured."""
     wanted = {"64": (0.9, 1.0), "784": (1.2, 1.0)}
     targets = []
@@ -235,17 +229,12 @@ def judge(measured: dict[str, Any]) -> list[dict[str, Any]]:
         results = measured[size]
         for call, least in (("predict", predict), ("feedback", feedback)):
             ratio = median(results[call], "ratio")
-            targets.append(_target(f"{call} rate to plain, {size} features", ratio, least))
+            targets.append(at_least(f"{call} rate to plain, {size} features", ratio, least))
             p99 = median(results[call], "p99_ratio")
-            targets.append(_target(f"{call} p99 to plain, {size} features", p99, 2.0, most=True))
+            targets.append(at_most(f"{call} p99 to plain, {size} features", p99, 2.0))
         batch = median(results["batch"], "ratio")
-        targets.append(_target(f"batch rate to single, {size} features", batch, 10.0))
+        targets.append(at_least(f"batch rate to single, {size} features", batch, 10.0))
     return targets
-
-
-def _target(name: str, value: float, target: float, *, most: bool = False) -> dict[str, Any]:
-    met = value <= target if most else value >= target
-    return {"name": name, "value": value, "target": target, "met": met}
 
 
 if __name__ == "__main__":

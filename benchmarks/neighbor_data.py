@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +13,6 @@ from learners.neighbors.window import Window, to_rows
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
-
-
-class Target(NamedTuple):
-    """A figure that was promised, and what came out."""
-
-    name: str
-    value: float
-    target: float
-    met: bool
-
-    def line(self) -> str:
-        """Return the target as a line of a table."""
-        return f"{'met ' if self.met else 'MISS'} {self.name}: {self.value} (target {self.target})"
 
 
 def ranked_neighbors(xs: FloatArray, queries: FloatArray, count: int) -> IntArray:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.command import Target, at_least, at_most
 from benchmarks.datasets import load
-from benchmarks.neighbor_data import FloatArray, IntArray, Target, folds
+from benchmarks.neighbor_data import FloatArray, IntArray, folds
 from learners.neighbors.hfnn import HFNN
 from learners.neighbors.hiknn import HIKNN
 from learners.neighbors.hubness_learner import HwKNN
@@ -213,17 +214,12 @@ def _judge(measured: dict[str, dict[str, list[float]]]) -> list[Target]:
         order = [i for i in np.argsort(ours).tolist() if METHODS[i] != "nwknn"]
         theirs = [i for i in np.argsort(paper).tolist() if METHODS[i] != "nwknn"]
         moved = sum(a != b for a, b in zip(order, theirs, strict=True))
-        targets.append(
-            Target(f"(d) methods out of the paper's order, GM {noise}", moved, 2, moved <= 2)
-        )
-    drop = measured["GM average"]["clean"][-1] - measured["GM average"]["hubness"][-1]
-    targets.append(
-        Target("(d) points h-FNN loses to hubness noise, GM", round(drop, 1), 6.0, drop <= 6)
-    )
-    drop = measured["GM average"]["clean"][0] - measured["GM average"]["hubness"][0]
-    targets.append(
-        Target("(d) points kNN loses to hubness noise, GM", round(drop, 1), 20.0, drop >= 20)
-    )
+        targets.append(at_most(f"(d) methods out of the paper's order, GM {noise}", moved, 2))
+    clean, hubness = measured["GM average"]["clean"], measured["GM average"]["hubness"]
+    drop = clean[-1] - hubness[-1]
+    targets.append(at_most("(d) points h-FNN loses to hubness noise, GM", drop, 6.0, 1))
+    drop = clean[0] - hubness[0]
+    targets.append(at_least("(d) points kNN loses to hubness noise, at least, GM", drop, 20.0, 1))
     near = [
         abs(a - b) <= deviation
         for name, paper in PAPER_UCI.items()
@@ -231,8 +227,6 @@ def _judge(measured: dict[str, dict[str, list[float]]]) -> list[Target]:
         for noise, line, deviation in zip(NOISES, paper, PAPER_UCI_STD[name], strict=True)
         for a, b in zip(measured[name][noise], line, strict=True)
     ]
-    share = float(np.mean(near))
-    targets.append(
-        Target("(d) share of UCI figures within the paper's std", round(share, 3), 0.7, share > 0.7)
-    )
+    name = "(d) share of UCI figures within the paper's std, at least"
+    targets.append(at_least(name, float(np.mean(near)), 0.7))
     return targets

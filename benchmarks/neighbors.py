@@ -15,7 +15,6 @@ parts of the first loop, of which the middle one counts.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 import tracemalloc
@@ -24,6 +23,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.command import Target, at_least, at_most, report
 from benchmarks.neighbor_peers import PEERS, build
 from learners.neighbors.counts import Occurrences
 from learners.neighbors.graph import list_width
@@ -149,32 +149,20 @@ def measure_peers(n: int, d: int, n_steps: int) -> dict[str, float]:
     return medians
 
 
-def judge(measured: dict[str, dict[str, float]]) -> list[dict[str, object]]:
+def judge(measured: dict[str, dict[str, float]]) -> list[Target]:
     """Return the targets with what was measured at the target shape."""
-    us = measured[_name(*TARGET_SHAPE)]
-    values: list[tuple[str, float, float, bool]] = [
-        ("step over floor, at most", us["ratio"], 4.0, us["ratio"] <= 4.0),
-        (
-            "batch of 64 times cheaper for each, at least",
-            us[LEARN] / us[BATCHED],
-            2.0,
-            us[LEARN] >= 2 * us[BATCHED],
-        ),
-        (
-            "memory over (2 x rows + lists), at most",
-            us["bytes"] / us["allowed_bytes"],
-            1.0,
-            us["bytes"] <= us["allowed_bytes"],
-        ),
+    shape = _name(*TARGET_SHAPE)
+    us = measured[shape]
+    cheaper, memory = us[LEARN] / us[BATCHED], us["bytes"] / us["allowed_bytes"]
+    targets = [
+        at_most(f"step over floor, at most, {shape}", us["ratio"], 4.0),
+        at_least(f"batch of 64 times cheaper for each, at least, {shape}", cheaper, 2.0),
+        at_most(f"memory over (2 x rows + lists), at most, {shape}", memory, 1.0),
     ]
     if LAZY in us:
-        speedup = us[LAZY] / us[STEP]
-        values.append((f"step times faster than {LAZY}", speedup, 60.0, speedup >= 60))
-    shape = _name(*TARGET_SHAPE)
-    return [
-        {"name": f"{name}, {shape}", "value": round(value, 3), "target": target, "met": met}
-        for name, value, target, met in values
-    ]
+        faster = us[LAZY] / us[STEP]
+        targets.append(at_least(f"step times faster than {LAZY}, {shape}", faster, 60.0))
+    return targets
 
 
 def show(shape: str, us: dict[str, float]) -> None:
@@ -205,13 +193,7 @@ def main() -> None:
         print(f"\n{shape} ...", flush=True)
         measured[shape] = {**measure_ours(n, d, n_steps), **measure_peers(n, d, n_steps)}
         show(shape, measured[shape])
-    targets = judge(measured)
-    print()
-    for target in targets:
-        met = "met " if target["met"] else "MISS"
-        print(f"{met} {target['name']}: {target['value']} (target {target['target']})")
-    if args.json:
-        print(json.dumps({"measured": measured, "targets": targets}))
+    report(judge(measured), as_json=args.json, measured=measured)
 
 
 def _name(n: int, d: int) -> str:

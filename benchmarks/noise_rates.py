@@ -25,7 +25,7 @@ Instances are drawn with replacement, raw features. "MNIST" of the paper is the 
 from __future__ import annotations
 
 import argparse
-import json
+import math
 import time
 from collections.abc import Callable
 from functools import cache
@@ -36,12 +36,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.datasets import Dataset, load
+from benchmarks.command import report
+from benchmarks.datasets import Dataset, check, load
+from benchmarks.kept import Cell, Kept
 from benchmarks.noise_rates_plain import AUTHORS, predict
 from benchmarks.noise_rates_report import (
     LABEL_TARGETS,
     SETTINGS,
-    Cell,
     judge,
     print_table,
     show,
@@ -54,12 +55,12 @@ from learners.noise.held_out import read
 from learners.noise.nrest import NREst, Trained
 from learners.noise.reading import authors
 
-Cells = dict[str, Cell]
-
 GAMMA = 0.03
 #: As in `NREst`.
 BETA_MIN = 0.05
 BLOCK = 50_000
+#: The rates of an estimate that read none.
+NOTHING = [math.nan, math.nan]
 DATASETS = ("optdigits", "mnist", "usps", "fashion_mnist", "iris", "synsep")
 POLICIES = {"even": even_labels, "linear": linear_labels}
 LABEL_DATASETS = ("optdigits", "usps", "mnist")
@@ -87,15 +88,13 @@ def estimate(data: Dataset, block: Block, seed: int) -> Trained:
     return estimator.estimate(data.xs[block.rows], block.labels, block.feedback)
 
 
-def run_tables(plan: Plan, seed: int, folder: Path, cells: Cells, save: Callable[[], None]) -> None:
+def run_tables(plan: Plan, seed: int, folder: Path, kept: Kept) -> None:
     """Estimate every setting of the paper's tables, and more data sets."""
     for name, (rho_0, rho_1) in product(plan.datasets, plan.settings):
         key = f"tables {name} {rho_0:g}/{rho_1:g} {seed}"
-        if key not in cells:
+        if key not in kept:
             rates = NoiseRates(rho_0, rho_1)
-            cells[key] = table_cell(loaded(name, folder), rates, seed)
-            show(key, cells[key])
-            save()
+            keep(kept, key, table_cell(loaded(name, folder), rates, seed))
 
 
 def table_block(data: Dataset, rates: NoiseRates, seed: int) -> Block:
@@ -122,27 +121,26 @@ def table_cell(data: Dataset, rates: NoiseRates, seed: int) -> Cell:
     return cell
 
 
-def run_plain(plan: Plan, folder: Path, cells: Cells, save: Callable[[], None]) -> None:
+def run_plain(plan: Plan, folder: Path, kept: Kept) -> None:
     """Estimate the settings of the tables once the authors' way, with their network and rule."""
     for name, (rho_0, rho_1) in product(plan.datasets, plan.settings):
         key = f"plain {name} {rho_0:g}/{rho_1:g}"
-        if key not in cells:
+        if key not in kept:
             data, options = loaded(name, folder), AUTHORS[name]
             block = table_block(data, NoiseRates(rho_0, rho_1), 0)
             q = predict(data.xs[block.rows], block.labels, block.feedback, options)
             rates = list(authors(q, percentile=options.percentile))
-            cells[key] = {"part": "plain", "data": name, "true": [rho_0, rho_1], "authors": rates}
-            show(key, cells[key])
-            save()
+            cell = {"part": "plain", "data": name, "true": [rho_0, rho_1], "authors": rates}
+            keep(kept, key, cell)
 
 
-def run_rcine(plan: Plan, folder: Path, cells: Cells, save: Callable[[], None]) -> None:
+def run_rcine(plan: Plan, folder: Path, kept: Kept) -> None:
     """Let RCINE estimate its own rates over two blocks."""
     for name in plan.rcine:
         data = loaded(name, folder)
         for rho_0, rho_1 in plan.settings:
             key = f"rcine {name} {rho_0:g}/{rho_1:g}"
-            if key in cells:
+            if key in kept:
                 continue
             readings: list[NoiseEstimate] = []
             estimator = NREst(data.n_labels)
@@ -161,7 +159,7 @@ def run_rcine(plan: Plan, folder: Path, cells: Cells, save: Callable[[], None]) 
                 data.xs.shape[1], data.n_labels, gamma=GAMMA, block_size=BLOCK, estimator=ask
             )
             play(learner, data, NoiseRates(rho_0, rho_1), 2 * BLOCK, 0)
-            cells[key] = {
+            cell = {
                 "part": "rcine",
                 "data": name,
                 "true": [rho_0, rho_1],
@@ -169,21 +167,18 @@ def run_rcine(plan: Plan, folder: Path, cells: Cells, save: Callable[[], None]) 
                 "errors": [errors(each.reading) for each in readings],
                 "trusted": [each.trusted for each in readings],
             }
-            show(key, cells[key])
-            save()
+            keep(kept, key, cell)
 
 
-def run_labels(plan: Plan, seed: int, folder: Path, cells: Cells, save: Callable[[], None]) -> None:
+def run_labels(plan: Plan, seed: int, folder: Path, kept: Kept) -> None:
     """Estimate rates that differ from label to label."""
     kinds = product(plan.label_rounds, plan.label_datasets, POLICIES, LABEL_TARGETS)
     for rounds, name, policy, right in kinds:
         key = f"labels {name} {policy} {rounds} {right:g} {seed}"
-        if key not in cells:
+        if key not in kept:
             data = loaded(name, folder)
-            cells[key] = label_cell(data, POLICIES[policy], rounds, right, seed)
-            cells[key] |= {"policy": policy}
-            show(key, cells[key])
-            save()
+            cell = label_cell(data, POLICIES[policy], rounds, right, seed)
+            keep(kept, key, cell | {"policy": policy})
 
 
 def label_cell(
@@ -204,7 +199,7 @@ def label_cell(
     block = Block(rows, labels, flip_bits_by_label(is_right, labels, rates, rng))
     ours = estimate(data, block, seed).estimate
     cell: Cell = {"part": "labels", "data": data.name, "rounds": rounds, "right": right}
-    cell |= {"trusted": ours.trusted, "was_right": float(is_right.mean())}
+    cell |= {"trusted": ours.trusted, "was_right": float(is_right.mean()), "ours": NOTHING}
     if ours.reading is not None:
         off_0 = np.abs(ours.reading.label_rho_0 - rho_0)
         off_1 = np.abs(ours.reading.label_rho_1 - rho_1)
@@ -226,9 +221,9 @@ def label_cell(
     return cell
 
 
-def run_time(folder: Path, cells: Cells, save: Callable[[], None]) -> None:
+def run_time(folder: Path, kept: Kept) -> None:
     """Time a round of training against the plain loop on the same rows, one thread."""
-    if "time" in cells:
+    if "time" in kept:
         return
     data = loaded("mnist", folder)
     learner = RCNBF(data.xs.shape[1], data.n_labels, gamma=GAMMA, rho_0=0.15, rho_1=0.15)
@@ -256,19 +251,23 @@ def run_time(folder: Path, cells: Cells, save: Callable[[], None]) -> None:
             row_by_row=kind == "plain",
         )
         cell |= {f"{kind}_s": time.process_time() - begin_s, kind: list(authors(q))}
-    cells["time"] = cell
-    show("time", cells["time"])
-    save()
+    keep(kept, "time", cell)
 
 
-def pair(reading: Reading | None) -> list[float] | None:
-    """Return the common rates."""
-    return None if reading is None else [reading.rho_0, reading.rho_1]
+def keep(kept: Kept, key: str, cell: Cell) -> None:
+    """Print a finished cell, and keep it."""
+    show(key, cell)
+    kept.add(key, cell)
 
 
-def errors(reading: Reading | None) -> list[float] | None:
-    """Return their standard errors."""
-    return None if reading is None else [reading.rho_0_error, reading.rho_1_error]
+def pair(reading: Reading | None) -> list[float]:
+    """Return the common rates, NaN where there are none: so is then what is made of them."""
+    return NOTHING if reading is None else [reading.rho_0, reading.rho_1]
+
+
+def errors(reading: Reading | None) -> list[float]:
+    """Return their standard errors, NaN where there are none."""
+    return NOTHING if reading is None else [reading.rho_0_error, reading.rho_1_error]
 
 
 @cache
@@ -286,33 +285,20 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="under three minutes")
     args = parser.parse_args()
     out = args.out / "quick" if args.quick else args.out
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "noise_rates.json"
-    cells: Cells = json.loads(path.read_text()) if path.exists() else {}
-
-    def save() -> None:
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(cells))
-        fresh.replace(path)
-
     plan = QUICK if args.quick else FULL
-    run_time(args.data, cells, save)
+    check(("mnist", *plan.datasets, *plan.label_datasets), args.data)
+    kept = Kept(out / "noise_rates.json")
+    run_time(args.data, kept)
     for seed in range(plan.seeds):
-        run_tables(plan, seed, args.data, cells, save)
-        run_labels(plan, seed, args.data, cells, save)
+        run_tables(plan, seed, args.data, kept)
+        run_labels(plan, seed, args.data, kept)
         if seed == 0:
-            run_rcine(plan, args.data, cells, save)
+            run_rcine(plan, args.data, kept)
     if plan.plain:
-        run_plain(plan, args.data, cells, save)
-    print_table(list(cells.values()))
-    targets = judge(cells.values())
-    for target in targets:
-        print(
-            f"{'met ' if target['met'] else 'MISS'} {target['name']}:"
-            f" {target['value']} (target {target['target']})"
-        )
-    if args.json:
-        print(json.dumps({"quick": args.quick, "cells": cells, "targets": targets}))
+        run_plain(plan, args.data, kept)
+    print_table(list(kept.cells.values()))
+    targets = judge(kept.cells.values())
+    report(targets, as_json=args.json, quick=args.quick, cells=kept.cells)
 
 
 if __name__ == "__main__":

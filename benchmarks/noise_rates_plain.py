@@ -53,8 +53,10 @@ def predict(
     """Train the plain way and return q of each round's own label.
 
     The label is one raw column, as in the authors' code, or `one_hot` columns. Batches are taken
-    from arrays, or gathered row by row as a data loader does by default.
+    from arrays, or gathered row by row as a data loader does by default. From here on torch has
+    one thread, as ours has: a second one, which spins while it waits, counts as processor time.
     """
+    torch.set_num_threads(1)
     torch.manual_seed(seed)
     inputs = _inputs(xs, labels, one_hot)
     targets = torch.from_numpy(feedback)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-Cell = dict[str, Any]
+from benchmarks.command import Target, at_least, at_most
+from benchmarks.kept import Cell
 
 SETTINGS = ((0.0, 0.0), (0.15, 0.15), (0.25, 0.25), (0.2, 0.4), (0.4, 0.2), (0.4, 0.4))
 #: Estimates of (rho_0, rho_1) in tables 1 and 2 of the paper, in the order of SETTINGS.
@@ -59,17 +60,11 @@ LABEL_TARGETS = {0.5: 0.03, 0.85: 0.04}
 TIME_TARGET = 5.0
 
 
-def judge(cells: Iterable[Cell]) -> list[Cell]:
+def judge(cells: Iterable[Cell]) -> list[Target]:
     """Hold what was measured against the targets."""
     cells = list(cells)
-    targets = []
-
-    def add(name: str, value: float, target: float, *, least: bool = False) -> None:
-        met = value >= target if least else value <= target
-        targets.append({"name": name, "value": round(value, 4), "target": target, "met": bool(met)})
-
     tables = [cell for cell in cells if cell["part"] == "tables"]
-    add("tables: mean absolute error", off(tables, "ours"), TABLE_TARGET)
+    targets = [at_most("tables: mean absolute error", off(tables, "ours"), TABLE_TARGET, 4)]
     labels = [cell for cell in cells if cell["part"] == "labels"]
     groups = sorted({(cell["policy"], cell["rounds"], cell["right"]) for cell in labels})
     for policy, rounds, right in groups:
@@ -80,12 +75,14 @@ def judge(cells: Iterable[Cell]) -> list[Cell]:
         ]
         for i in range(2):
             name = f"labels: {policy} learner, {right:.0%} right, {rounds:,} rounds, rho_{i}"
-            add(name, float(np.mean([each[i] for each in own])), LABEL_TARGETS[right])
+            error = float(np.mean([each[i] for each in own]))
+            targets.append(at_most(name, error, LABEL_TARGETS[right], 4))
     for cell in cells:
         if cell["part"] == "time":
-            add("time: plain / ours", cell["plain_s"] / cell["ours_s"], TIME_TARGET, least=True)
+            faster = cell["plain_s"] / cell["ours_s"]
+            targets.append(at_least("time: plain / ours, at least", faster, TIME_TARGET))
             error, plain = off([cell], "ours"), round(off([cell], "plain"), 4)
-            add("time: our error against the plain loop's", error, plain)
+            targets.append(at_most("time: our error against the plain loop's", error, plain, 4))
             for kind in ("plain", "arrays"):
                 ratios = [cell[f"{kind}_s"] / cell[f"{own}_s"] for own in ("ours", "warm")]
                 print(f"time: {kind} loop / ours: {ratios[0]:.1f}, started warm: {ratios[1]:.1f}")
@@ -133,7 +130,7 @@ def print_table(cells: list[Cell]) -> None:
                 print(f"not trusted: {cell['data']} {cell['true']}: {cell['verdict']}")
     rcine = [cell for cell in cells if cell["part"] == "rcine"]
     for i in range(2):
-        found = [np.abs(np.subtract(c["ours"][i], c["true"])) for c in rcine if c["ours"][i]]
+        found = [np.abs(np.subtract(cell["ours"][i], cell["true"])) for cell in rcine]
         if found:
             print(f"RCINE's own block {i + 1}: mean absolute error {np.mean(found):.4f}")
 

@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from benchmarks.command import at_most, count, report
 from benchmarks.load import Load, http_request, run_load
 from tests.serving import running_service
 
@@ -43,7 +44,7 @@ def main() -> None:
     """Measure, print, and with --json one object as the last line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=50_000)
+    parser.add_argument("--rounds", type=count, default=50_000)
     args = parser.parse_args()
     with running_service() as service, httpx.Client(base_url=service.url, timeout=60) as client:
         fill(client, args.rounds)
@@ -57,11 +58,8 @@ def main() -> None:
             print(f"{when:>18}: " + ", ".join(f"{k} {v:.2f}" for k, v in found[when].items()))
         ratio = found["while training"]["p99_ms"] / found["in peace"]["p99_ms"]
         name = f"p99 of predict while an estimate trains, to without, {load}"
-        met = ratio <= TARGET_RATIO
-        targets.append({"name": name, "value": ratio, "target": TARGET_RATIO, "met": met})
-        print(f"{'met ' if met else 'MISS'} {name}: {ratio:.2f} (target {TARGET_RATIO})")
-    if args.json:
-        print(json.dumps({"measured": measured, "targets": targets}))
+        targets.append(at_most(name, ratio, TARGET_RATIO))
+    report(targets, as_json=args.json, measured=measured)
 
 
 def _name(per_second: float) -> str:

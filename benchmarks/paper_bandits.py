@@ -28,7 +28,6 @@ data set and noise from a grid that it does not state).
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -40,7 +39,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from benchmarks.datasets import Dataset, load
+from benchmarks.command import Target, at_most, count, report
+from benchmarks.datasets import Dataset, check, load
+from benchmarks.kept import Kept
 from learners import RCINE, Learner, NoiseRates, Outcome, create, draw
 from learners.noise import flip_bit
 
@@ -198,25 +199,23 @@ def checkpoints(n_rounds: int) -> list[int]:
 
 def run(cells: list[Cell], folder: Path, out: Path, processes: int) -> dict[str, dict[str, Any]]:
     """Run those cells that have no result yet; return the results of all."""
-    path = out / "paper_bandits.json"
-    results: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
-    missing = [cell for cell in cells if cell.key not in results]
-    print(f"{len(cells) - len(missing)} cells found in {path}, {len(missing)} to run", flush=True)
+    kept = Kept(out / "paper_bandits.json")
+    missing = [cell for cell in cells if cell.key not in kept]
+    print(f"{len(cells)} cells, {len(missing)} of them to run", flush=True)
     with ProcessPoolExecutor(max_workers=processes) as pool:
         running = {pool.submit(run_cell, cell, folder): cell for cell in missing}
         for finished in as_completed(running):
             cell, result = running[finished], finished.result()
-            results[cell.key] = result
-            _write(path, results)
+            kept.add(cell.key, result)
             print(
                 f"{cell.key}: shown {result['shown_error'][-1]:.4f}"
                 f" greedy {result['greedy_error'][-1]:.4f} {result['us_per_round']:.1f} us/round",
                 flush=True,
             )
-    return {cell.key: results[cell.key] for cell in cells}
+    return {cell.key: kept.cells[cell.key] for cell in cells}
 
 
-def judge(results: dict[str, dict[str, Any]], *, quick: bool) -> list[dict[str, object]]:
+def judge(results: dict[str, dict[str, Any]], *, quick: bool) -> list[Target]:
     """Return the targets that the results can be held to.
 
     The full ones are what an independent run measured, to the two digits given: Banditron .119
@@ -227,12 +226,10 @@ def judge(results: dict[str, dict[str, Any]], *, quick: bool) -> list[dict[str, 
         (r["dataset"], r["rho_0"], r["rho_1"], r["learner"]): r["shown_error"][-1]
         for r in results.values()
     }
-    targets: list[dict[str, object]] = []
+    targets: list[Target] = []
 
     def add(name: str, value: float, most: float) -> None:
-        targets.append(
-            {"name": name, "value": round(value, 4), "target": most, "met": value <= most}
-        )
+        targets.append(at_most(name, value, most, 4))
 
     clean = final.get(("usps", 0.0, 0.0, "banditron"))
     if clean is not None and not quick:
@@ -298,8 +295,8 @@ def main() -> None:
     parser.add_argument("--learners", nargs="+", choices=COLOURS, default=list(LEARNERS))
     names = {f"{rho_0:g}/{rho_1:g}": (rho_0, rho_1) for rho_0, rho_1 in SETTINGS}
     parser.add_argument("--settings", nargs="+", choices=names, default=list(names))
-    parser.add_argument("--rounds", type=int, help="instead of each data set's own number")
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--rounds", type=count, help="instead of each data set's own number")
+    parser.add_argument("--processes", type=count, default=2)
     args = parser.parse_args()
     rounds = QUICK_ROUNDS if args.quick else ROUNDS
     cells = [
@@ -309,23 +306,17 @@ def main() -> None:
         for learner in args.learners
     ]
     out = args.out / "quick" if args.quick else args.out
-    out.mkdir(parents=True, exist_ok=True)
+    check(args.datasets, args.data)
     results = run(cells, args.data, out, args.processes)
     print_table(results)
     draw_figure(results, out / "paper_bandits.png")
     print(f"figure: {out / 'paper_bandits.png'}")
+    final = {
+        key: {"shown": r["shown_error"][-1], "greedy": r["greedy_error"][-1]}
+        for key, r in results.items()
+    }
     targets = judge(results, quick=args.quick)
-    for target in targets:
-        print(
-            f"{'met ' if target['met'] else 'MISS'} {target['name']}:"
-            f" {target['value']} (target {target['target']})"
-        )
-    if args.json:
-        final = {
-            key: {"shown": r["shown_error"][-1], "greedy": r["greedy_error"][-1]}
-            for key, r in results.items()
-        }
-        print(json.dumps({"quick": args.quick, "final_error": final, "targets": targets}))
+    report(targets, as_json=args.json, quick=args.quick, final_error=final)
 
 
 def print_table(results: dict[str, dict[str, Any]]) -> None:
@@ -359,13 +350,6 @@ def _draw_stream(
     rows = rng.integers(n_rows, size=size).tolist()
     draws, flips = rng.random((2, size)).tolist()
     return zip(rows, draws, flips, strict=True)
-
-
-def _write(path: Path, results: dict[str, dict[str, Any]]) -> None:
-    """Write the results so that a run that is broken off leaves the old file or the new one."""
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(results))
-    fresh.replace(path)
 
 
 if __name__ == "__main__":

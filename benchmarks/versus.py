@@ -20,18 +20,19 @@ Rates are unknown to ours unless it says "told": "estimated" asks NREst every 10
 rates of all rounds so far, as the service does for ``forward``. Each finished run is appended to
 ``versus_<family>.jsonl`` in the output folder (``versus_vw.jsonl``, ``versus_bpa.jsonl``) and
 not played again: a run can be broken off, resumed or widened, and two processes may share the
-folder (``--only peers`` and ``--only ours``). After a change of a learner delete its file.
+folder (``--only peers`` and ``--only ours``). After a change of a learner delete its file: how many
+runs are of other code is printed at the start.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.command import count, report
 from benchmarks.versus_open_bandit import smoke_test
-from benchmarks.versus_ours import CONTESTANTS, NEW, OTHER, Ours, is_ours, times_faster
+from benchmarks.versus_ours import CONTESTANTS, NEW, OTHER, Ours, contestant, is_ours, times_faster
 from benchmarks.versus_peers import FAMILIES, QUICK_FAMILIES, make_peer
 from benchmarks.versus_report import draw_figure, judge, print_tables, summary
 from benchmarks.versus_results import Curve, Key, Results, Setting, finalists
@@ -47,7 +48,6 @@ from benchmarks.versus_streams import (
     play,
     problem,
 )
-from learners import LEARNERS
 
 #: Kinds that play one stream: their estimates take minutes and are no part of any target.
 SLOW = ("rcine",)
@@ -196,9 +196,6 @@ def play_ours(arena: Arena) -> None:
     noises = sorted(arena.plan.noises, key=lambda noise: noise != PER_LABEL)
     for name in arena.plan.ours:
         kind = family(name)
-        if kind not in LEARNERS:
-            print(f"{name}: left out, there is no learner of kind {kind}", flush=True)
-            continue
         for seed in range(arena.plan.seeds):
             for data in arena.plan.datasets:
                 if seed < (1 if kind in SLOW else arena.seeds(data)):
@@ -206,7 +203,7 @@ def play_ours(arena: Arena) -> None:
                         arena.curve(Setting(data, noise), seed, name, arena.plan.full)
 
 
-def report(arena: Arena, out: Path, *, quick: bool, as_json: bool) -> None:
+def say(arena: Arena, out: Path, *, quick: bool, as_json: bool) -> None:
     """Print tables and targets, draw the figure, and say it all once more as JSON."""
     plan, results = arena.plan, arena.results
     horizons = (plan.short, plan.full)
@@ -216,14 +213,8 @@ def report(arena: Arena, out: Path, *, quick: bool, as_json: bool) -> None:
         print(f"figure: {out / 'versus.png'}")
     print(smoke_test(OTHER, arena.folder) or "no Open Bandit log")
     targets = judge(results, plan.datasets, horizons, times_faster(NEW))
-    for target in targets:
-        print(
-            f"{'met ' if target['met'] else 'MISS'} {target['name']}:"
-            f" {target['value']} (target {target['target']})"
-        )
-    if as_json:
-        rows = summary(results, plan.datasets, plan.noises, horizons)
-        print(json.dumps({"quick": quick, "means": rows, "targets": targets}))
+    rows = summary(results, plan.datasets, plan.noises, horizons)
+    report(targets, as_json=as_json, quick=quick, means=rows)
 
 
 def main() -> None:
@@ -236,8 +227,10 @@ def main() -> None:
     parser.add_argument("--only", choices=("peers", "ours", "report"))
     parser.add_argument("--datasets", nargs="+", choices=DATASETS)
     parser.add_argument("--noises", nargs="+", choices=NOISES)
-    parser.add_argument("--seeds", type=int)
-    parser.add_argument("--ours", nargs="+", help='some of our learners ("forward told" bpa)')
+    parser.add_argument("--seeds", type=count)
+    parser.add_argument(
+        "--ours", nargs="+", type=contestant, help='some of our learners ("forward told" bpa)'
+    )
     args = parser.parse_args()
     given = {name: getattr(args, name) for name in ("datasets", "noises", "seeds", "ours")}
     plan = (QUICK if args.quick else FULL)._replace(**{k: v for k, v in given.items() if v})
@@ -247,7 +240,7 @@ def main() -> None:
         play_peers(arena)
     if args.only in (None, "ours"):
         play_ours(arena)
-    report(arena, out, quick=args.quick, as_json=args.json)
+    say(arena, out, quick=args.quick, as_json=args.json)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ A name says everything: ``bpa``, ``rcnbf told``, ``forward estimated``; alone it
 
 from __future__ import annotations
 
+import argparse
 import time
 from typing import NamedTuple
 
@@ -122,6 +123,15 @@ def give_rates(learner: Learner, rates: LabelRates) -> None:
 def is_ours(name: str) -> bool:
     """Whether a contestant is one of our learners."""
     return family(name) in LEARNERS
+
+
+def contestant(text: str) -> str:
+    """Read the name of one of ours from the command line."""
+    kind, _, knows = text.partition(" ")
+    if kind not in LEARNERS or knows not in ("", TOLD, ESTIMATED):
+        what = f"a learner's kind, alone or with {TOLD!r} or {ESTIMATED!r}"
+        raise argparse.ArgumentTypeError(f"expected {what}, got {text!r}")
+    return text
 
 
 def times_faster(kind: str) -> float:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
+from benchmarks.command import Target, at_least, at_most
 from benchmarks.versus_ours import ESTIMATED, NEW, OTHER, TOLD, is_ours
 from benchmarks.versus_results import Curve, Measure, Results, Setting
 from benchmarks.versus_streams import BLOCK, COMMON, NONE, PER_LABEL, family
@@ -80,20 +81,18 @@ def match(
 
 def judge(
     results: Results, datasets: Iterable[str], horizons: tuple[int, int], speed: float
-) -> list[dict[str, object]]:
+) -> list[Target]:
     """Return the targets that the results can be held to."""
-    targets: list[dict[str, object]] = []
-
-    def add(name: str, value: float, target: float, *, least: bool = False) -> None:
-        met = value >= target if least else value <= target
-        targets.append({"name": name, "value": round(value, 3), "target": target, "met": met})
+    targets: list[Target] = []
 
     def add_ratios(name: str, found: list[Match], mean: float | None, worst: float) -> None:
         ratios = [each.ratio for each in found]
         if ratios and mean is not None:
-            add(f"{name}, mean of {len(ratios)}, at most", float(np.mean(ratios)), mean)
+            of = f"{name}, mean of {len(ratios)}, at most"
+            targets.append(at_most(of, float(np.mean(ratios)), mean))
         if ratios:
-            add(f"{name}, worst of {len(ratios)}, at most", max(ratios), worst)
+            of = f"{name}, worst of {len(ratios)}, at most"
+            targets.append(at_most(of, max(ratios), worst))
 
     def matches(
         noises: Iterable[str],
@@ -124,8 +123,8 @@ def judge(
         clicks = clicks_to(results, Setting("usps", noise), BLIND, error)
         if clicks is not None:
             name = f"usps {noise}: clicks to rcnbf's {error:g} of 5,000,000, at most"
-            add(name, clicks, RCNBF_CLICKS)
-    add("times faster a round than vw, K=10 d=256, at least", speed, 10.0, least=True)
+            targets.append(at_most(name, clicks, RCNBF_CLICKS))
+    targets.append(at_least("times faster a round than vw, K=10 d=256, at least", speed, 10.0))
     return targets
 
 
@@ -204,7 +203,7 @@ def summary(
         for horizon in dict.fromkeys(horizons):
             for name in results.contestants(setting, horizon):
                 curves = list(results.seeds(setting, name, horizon).values())
-                by_rounds = np.mean([curve.by_rounds(10_000) for curve in curves], axis=0)
+                by_rounds = np.mean([c.by_rounds(10_000, horizon) for c in curves], axis=0)
                 rows.append(
                     {
                         **setting._asdict(),
@@ -235,7 +234,7 @@ def draw_figure(results: Results, setting: Setting, horizon: int, path: Path) ->
         curves = results.seeds(setting, name, horizon).values()
         if not curves:
             continue
-        errors = np.array([curve.by_rounds(WINDOW)[: horizon // WINDOW] for curve in curves])
+        errors = np.array([curve.by_rounds(WINDOW, horizon) for curve in curves])
         clicks = (np.arange(errors.shape[1]) + 1) * WINDOW
         axes.plot(clicks, errors.mean(axis=0), color=colour, linestyle=style, label=label)
         axes.fill_between(

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.kept import code_mark, say_what_is_old
 from benchmarks.versus_streams import BLOCK, Played, family
+from learners import LEARNERS
 
 #: A share of a horizon: its end, where a learner should have learned.
 LAST_SHARE = 5
@@ -50,10 +52,10 @@ class Curve(NamedTuple):
         some = some[-max(1, len(some) // LAST_SHARE) :]
         return sum(some) / (len(some) * BLOCK)
 
-    def by_rounds(self, size: int) -> list[float]:
-        """Return the share of mistakes in each `size` rounds."""
+    def by_rounds(self, size: int, horizon: int) -> list[float]:
+        """Return the share of mistakes in each `size` of the first `horizon` rounds."""
         step = size // BLOCK
-        whole = range(0, len(self.mistakes) - step + 1, step)
+        whole = range(0, horizon // BLOCK - step + 1, step)
         return [sum(self.mistakes[i : i + step]) / size for i in whole]
 
 
@@ -68,11 +70,17 @@ class Results:
         self._curves: dict[Key, Curve] = {}
         folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(folder.glob("versus_*.jsonl")):
+            marks = []
             for line in path.read_text().splitlines():
                 try:
-                    self._take(json.loads(line))
+                    record = json.loads(line)
                 except json.JSONDecodeError:
                     print(f"skipped a line of {path} that was cut off", flush=True)
+                    continue
+                self._take(record)
+                marks.append(record.get("code"))
+            if path.stem.removeprefix("versus_") in LEARNERS:
+                say_what_is_old(path, marks)
 
     def _take(self, record: dict[str, Any]) -> None:
         key = Key(Setting(record["data"], record["noise"]), record["seed"], record["contestant"])
@@ -84,7 +92,7 @@ class Results:
     def add(self, key: Key, played: Played) -> None:
         """Keep a run, in one write to its family's file."""
         record = {**key.setting._asdict(), "seed": key.seed, "contestant": key.contestant}
-        record |= played._asdict()
+        record |= {**played._asdict(), "code": code_mark()}
         with (self._folder / f"versus_{family(key.contestant)}.jsonl").open("a") as file:
             file.write(json.dumps(record) + "\n")
         self._take(record)

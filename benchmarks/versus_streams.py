@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.command import count
 from benchmarks.datasets import load
 
 FloatArray = NDArray[np.float64]
@@ -104,7 +105,7 @@ def arguments(description: str) -> Arguments:
     """Return what the command line says."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", type=Path, required=True, help="folder of the npz files")
-    parser.add_argument("--streams", type=int, default=2, help="of each kind; 2 by default")
+    parser.add_argument("--streams", type=count, default=2, help="of each kind; 2 by default")
     parser.add_argument("--json", action="store_true")
     return Arguments(**vars(parser.parse_args()))
 
