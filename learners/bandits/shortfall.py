@@ -119,7 +119,7 @@ class Shortfall:
         change = self._taken_for()
         self._sum, self._rounds, self._was_noise = 0.0, 0, change is Change.NOISE
         self._run.clear()
-        self.alarms = min(self.alarms + 1, _MOST_ALARMS)
+        self.alarms += 1
         return change
 
     @property
@@ -170,7 +170,7 @@ class Shortfall:
         """
         numbers = state_array(state, "shortfall", (4,)).tolist()
         lacking, rounds, was_noise, alarms = numbers
-        counts = all(number.is_integer() and number >= 0 for number in numbers[1:])
+        counts = all(number.is_integer() and 0 <= number <= _MOST_ALARMS for number in numbers[1:])
         if not (counts and lacking >= 0 and rounds <= SOON and was_noise <= 1):
             what = f"a sum of at least 0, rounds up to {SOON}, a bit, and a count"
             raise StateError(expected("state's shortfall", what, numbers))
@@ -179,7 +179,7 @@ class Shortfall:
             what = "rounds and clicks due of at least 0, and no more clicks than rounds"
             raise StateError(expected("state's shortfall_run", what, run.tolist()))
         self._sum, self._rounds, self._was_noise = lacking, int(rounds), bool(was_noise)
-        self.alarms = min(int(alarms), _MOST_ALARMS)
+        self.alarms = int(alarms)
         self._run = {
             label: (row[0], row[1], row[2]) for label, row in enumerate(run.tolist()) if row[0]
         }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -98,6 +100,13 @@ def test_the_first_rounds_do_not_count() -> None:
     assert changes(Shortfall(), rounds) == []
 
 
+def test_what_lacks_counts_from_the_round_after_the_first_thousand() -> None:
+    """Protects the fold's promise of the same alarm in the same round: 44 clicks lack then."""
+    rounds = [(0, 0, 1.0)] * (LEAST_ROUNDS + 44) + [(0, 1, 1.0)]
+    assert changes(Shortfall(), rounds) == [(LEAST_ROUNDS + 44, Change.LABELS)]
+    assert changes(Shortfall(), rounds[1:]) == []
+
+
 def test_a_dead_counter_is_no_alarm() -> None:
     """Without any click there is nothing to learn from; the first one that comes again counts."""
     shortfall = Shortfall()
@@ -119,8 +128,21 @@ def test_silent_where_not_even_false_clicks_come() -> None:
     assert again.silent
     shortfall.end_silence()
     assert not shortfall.silent
+    assert not np.any(shortfall.state(N_LABELS)["shortfall_run"])
     assert shortfall.observe(0, 1, chance=0.9, false=FALSE) is None
     assert not shortfall.silent
+
+
+def test_not_silent_before_an_alarm_is_due() -> None:
+    """Half of the clicks are false, and of 45 rounds none was clicked: 40 clicks lack no sooner."""
+    shortfall = Shortfall()
+    changes(shortfall, rounds_of(0.9, 1.0, LEAST_ROUNDS, 0))
+    for _ in range(45):
+        assert shortfall.observe(0, 0, chance=0.9, false=0.5) is None
+        assert not shortfall.silent
+    for _ in range(10):
+        shortfall.observe(0, 0, chance=0.9, false=0.5)
+    assert shortfall.silent
 
 
 def test_not_silent_where_false_clicks_go_on() -> None:
@@ -191,6 +213,21 @@ def test_alarms_keep_their_distance() -> None:
     assert np.diff([place for place, _ in found]).min() >= LEAST_ROUNDS
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations(range(N_LABELS))))
+def test_the_order_in_which_labels_were_shown_decides_nothing(order: tuple[int, ...]) -> None:
+    """Protects workers that have loaded a snapshot, where labels stand in the order of codes.
+
+    In these two runs rounding decides, and as it adds up in that order.
+    """
+    silent, noisy = Shortfall(), Shortfall()
+    silent._sum, came = 50.0, (-0.2, -0.4, -19.400000000000002)
+    silent._run = {label: (20.0, came[label], 20.0) for label in order}
+    assert silent.silent
+    runs = ((99.0, 0.6, 1.5), (99.0, 8.0, 20.0), (99.0, 8.88, 22.2))
+    noisy._run = {label: runs[label] for label in order}
+    assert noisy._taken_for() is Change.LABELS
+
+
 @pytest.mark.parametrize("cut", [1_010, 1_100, 1_300])
 def test_goes_on_from_a_state(cut: int) -> None:
     """Protects the fold: sum, rounds, run and count go on where they were."""
@@ -204,7 +241,15 @@ def test_goes_on_from_a_state(cut: int) -> None:
 
 @pytest.mark.parametrize(
     "numbers",
-    [[-1, 0, 0, 0], [0, 0.5, 0, 0], [0, 2_001, 0, 0], [0, -1, 0, 0], [0, 0, 2, 0], [0, 0, 0, -1]],
+    [
+        [-1, 0, 0, 0],
+        [0, 0.5, 0, 0],
+        [0, 2_001, 0, 0],
+        [0, -1, 0, 0],
+        [0, 0, 2, 0],
+        [0, 0, 0, -1],
+        [0, 0, 0, 2**54],
+    ],
 )
 def test_what_is_no_state_is_refused(numbers: list[float]) -> None:
     """Sums below 0, and counts that are none, are named."""
@@ -213,9 +258,9 @@ def test_what_is_no_state_is_refused(numbers: list[float]) -> None:
         Shortfall().restore(state, 2)
 
 
-@pytest.mark.parametrize("row", [[-1, 0, 0], [1, 2, 0], [1, 0, -1]])
+@pytest.mark.parametrize("row", [[-1, 0, 0], [1, 2, 0], [1, -2, 0], [1, 0, -1]])
 def test_what_is_no_run_is_refused(row: list[float]) -> None:
-    """So are more clicks than rounds, and fewer due than none."""
+    """So are more clicks than rounds, or than false ones can be lacking; fewer due than none."""
     state = Shortfall().state(2) | {"shortfall_run": np.array([[0, 0, 0], row], dtype=np.float64)}
     with pytest.raises(StateError, match="shortfall_run"):
         Shortfall().restore(state, 2)
