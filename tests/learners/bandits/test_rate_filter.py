@@ -93,6 +93,46 @@ def test_what_the_one_who_chose_knew_does_not_pass_for_false_clicks(knew: bool) 
     assert knew or rates.means[0] > 0.4
 
 
+def test_known_rates_leave_sharpness_and_trust_to_be_found() -> None:
+    """Whoever sets the rates says nothing of the scores, or of somebody else who decides."""
+    rates = RateFilter(2, NoiseRates(0.2, 0.2))
+    rates.set_common(NoiseRates(0.1, 0.1))
+    learn(rates, 0, 1, 0.5, bend=0.2, shown_with=0.9)
+    assert rates.sharpness > 1
+    assert rates.trust > 0
+    assert [each.tolist() for each in rates.each] == [[0.1] * 2] * 2
+
+
+def test_only_a_sharpness_below_1_adds_to_the_errors() -> None:
+    """Above it p was not too sure: by how much says nothing of the rates."""
+    errors = []
+    for sharpness in (0.5, 1.0, 4.0):
+        rates = RateFilter(2, NoiseRates(0.2, 0.2), least_sharpness=0.5)
+        rates._common.means[2] = sharpness
+        errors.append(float(rates.errors[0][0]))
+    assert errors[0] > errors[1] == errors[2]
+
+
+@pytest.mark.parametrize(
+    ("common", "own", "used"),
+    [
+        ([0.5, 0.1], (0.5, -0.2), (MAX_RATE, 0.0)),
+        ([0.1, 0.5], (-0.2, 0.5), (0.0, MAX_RATE)),
+        ([0.6, 0.3], (0.0, 0.3), (MAX_SUM / 2, MAX_SUM / 2)),
+        ([0.5, 0.2], (0.1, 0.1), (0.6, 0.3)),
+    ],
+)
+def test_rates_are_used_within_bounds(
+    common: list[float], own: tuple[float, float], used: tuple[float, float]
+) -> None:
+    """Where others' clicks have moved what is common, a label's own can lie beyond, or the sum."""
+    rates = RateFilter(1, NoiseRates(0.2, 0.2))
+    rates._common.means[:2] = common
+    rates._own[0] = rates._own[0]._replace(rho_0=own[0], rho_1=own[1])
+    assert rates.of(0) == pytest.approx(used, abs=1e-12)
+    assert np.ravel(rates.each) == pytest.approx(used, abs=1e-12)
+
+
 @given(seed=SEEDS)
 def test_stays_within_bounds(seed: int) -> None:
     """Whatever is heard, all is in range, doubt about rates does not grow, nothing is ever NaN."""
@@ -111,9 +151,12 @@ def test_stays_within_bounds(seed: int) -> None:
         doubt = rates.spread(0, 0.5)
 
 
-def test_state_round_trip() -> None:
-    """What is restored goes on as the saved one would."""
+@pytest.mark.parametrize("known", [True, False])
+def test_state_round_trip(known: bool) -> None:
+    """What is restored goes on as the saved one would, also where rates were set."""
     rates = heard(RateFilter(2, NoiseRates(0.1, 0.2)), [0.1, 0.3], [0.1, 0.1], 50)
+    if known:
+        rates.set_common(NoiseRates(0.3, 0.1))
     copy = RateFilter(2, NoiseRates(0.2, 0.2))
     copy.restore(rates.state())
     for each in (rates, copy):
@@ -122,13 +165,15 @@ def test_state_round_trip() -> None:
         assert np.asarray(array).tobytes() == np.asarray(copy.state()[name]).tobytes()
 
 
-@pytest.mark.parametrize("column", [2, 3, 4])
-def test_what_is_no_covariance_is_refused(column: int) -> None:
+@pytest.mark.parametrize(
+    "variances", [(-1e-6, 0.0, 0.1), (0.1, 0.5, 0.1), (0.1, 0.0, -1e-6), (0.0, 1e-6, 0.0)]
+)
+def test_what_is_no_covariance_is_refused(variances: tuple[float, float, float]) -> None:
     """A variance below 0, and a covariance larger than its variances, are named."""
     rates = RateFilter(2, NoiseRates(0.2, 0.2))
     state = rates.state()
     own = np.array(state["own_rates"])
-    own[1, column] = 0.5 if column == 3 else -1e-6
+    own[1, 2:] = variances
     with pytest.raises(StateError, match="own_rates"):
         rates.restore({**state, "own_rates": own})
 
