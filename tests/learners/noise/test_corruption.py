@@ -193,6 +193,13 @@ def test_golden_n2() -> None:
     assert first / 4000 == pytest.approx(inverse / inverse.sum(), abs=0.04)
 
 
+def test_a_term_that_no_document_has_weighs_nothing() -> None:
+    """As in a vocabulary that was made of more documents than these."""
+    counts = np.array([[2.0, 0.0], [1.0, 1.0]])
+    more = np.insert(counts, 1, 0.0, axis=1)
+    assert tfidf_weights(more).tolist() == tfidf_weights(counts).tolist()
+
+
 def test_empty_documents_go_first() -> None:
     """A document of weight 0 has a finite, large weight: it is drawn before any other."""
     labels = np.zeros(50, dtype=np.int64)
@@ -226,6 +233,7 @@ def test_seed_decides_and_inputs_stay() -> None:
     [
         (lambda: flip_bits(np.array([0, 2]), NoiseRates(), rng()), "bits"),
         (lambda: flip_bits(np.array([0.0, 1.0]), NoiseRates(), rng()), "bits"),
+        (lambda: flip_bits(np.array([[0, 1]]), NoiseRates(), rng()), "bits"),
         (lambda: flip_bits_by_label(codes(2, 4), codes(3, 4), [NoiseRates()] * 2, rng()), "labels"),
         (lambda: flip_bits_by_label(codes(2, 4), codes(2, 3), [NoiseRates()] * 2, rng()), "labels"),
         (lambda: flip_uniform(codes(3, 9), 2, 0.1, rng()), "labels"),
