@@ -159,4 +159,4 @@ def new_key(name: str, tenant: str, scopes: Sequence[str]) -> tuple[str, str]:
     hashed = sha256(key.encode()).hexdigest()
     line = {"name": name, "tenant": tenant, "scopes": list(scopes), "sha256": hashed}
     entry = ApiKey.model_validate(line)
-    return key, json.dumps(entry.model_dump(mode="json"))
+    return key, json.dumps(entry.model_dump())

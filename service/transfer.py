@@ -240,7 +240,7 @@ async def _batches(entries: AsyncIterator[Entry]) -> AsyncIterator[list[Entry]]:
 async def _follow(turns: Turns, fold: Fold, entries: Sequence[Entry]) -> None:
     try:
         await turns.follow(fold, entries)
-    except (LogBroken, ValueError, RecursionError) as error:
+    except (LogBroken, ValueError) as error:
         raise _not_next(f"event {fold.seq + 1}", error) from None
 
 

@@ -14,6 +14,7 @@ from learners import State
 from service.codec import (
     DTYPES,
     MAGIC,
+    MAX_HEADER_BYTES,
     PART_BYTES,
     CodecError,
     decode_state,
@@ -169,6 +170,12 @@ def test_a_deep_header_is_refused() -> None:
     text = b'{"w":{"value":' + b"[" * 100_000
     with pytest.raises(CodecError):
         decode_state(MAGIC + len(text).to_bytes(4, "little") + text)
+
+
+def test_a_header_without_end_is_not_read() -> None:
+    """Parsed, it would take many times its bytes, whatever is wrong in it."""
+    with pytest.raises(CodecError, match="its header is too long"):
+        decode_state(MAGIC + MAX_HEADER_BYTES.to_bytes(4, "little") + b"{}")
 
 
 def test_a_boolean_is_a_bit() -> None:

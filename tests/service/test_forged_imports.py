@@ -12,6 +12,7 @@ import pytest
 
 from service.codec import encode_state
 from service.events import (
+    ChallengerChange,
     Decision,
     Event,
     Kind,
@@ -46,6 +47,8 @@ def forged(lines: Lines, kind: Kind, payload: Payload, **header: Any) -> Lines:
     body = pack_body(Event(kind, 7, bytes(12), None, payload))
     place = {"seq": last["seq"] + 1, "chain": chain_after(last["chain"], body)}
     told = msgspec.json.decode(msgspec.json.encode(payload))
+    if kind is Kind.CHALLENGER:
+        told = {"challenger": told}
     event = place | {"time_ms": 7, "kind": kind.name.lower(), "nonce": "00" * 12} | told
     return [lines[0] | {"head": place} | header, *lines[1:], event]
 
@@ -105,6 +108,31 @@ async def test_labels_that_calls_could_not_bring_are_refused(client: httpx.Async
     labels = [*lines[0]["labels"], *names]
     said = await refusal(client, forged(lines, Kind.LABELS, LabelChange(names, []), labels=labels))
     assert "labels times features at most" in said
+
+
+async def test_a_window_for_each_label_is_bounded_as_it_grows(client: httpx.AsyncClient) -> None:
+    """Before anything is made of it: each label of the header would get a window of its own."""
+    learner = {"kind": "neighbor_bandit", "window": 600}
+    path = await create(client, learner=learner, features={"type": "dense", "size": 4000})
+    lines = await exported(client, path)
+    said = await refusal(client, [lines[0] | {"labels": [*lines[0]["labels"], "d"]}])
+    assert "window times features times labels at most" in said
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ChallengerChange("add", "c"),
+        ChallengerChange("add", "c", {"gamma": 0.1}),
+        ChallengerChange("add", "no name", {"kind": "banditron"}),
+    ],
+)
+async def test_a_challenger_that_no_call_takes_is_refused(
+    client: httpx.AsyncClient, change: ChallengerChange
+) -> None:
+    """Protects from a fault of the service over what somebody wrote into a file."""
+    lines = await exported(client, await create(client))
+    assert "event 1" in await refusal(client, forged(lines, Kind.CHALLENGER, change))
 
 
 @pytest.mark.parametrize("propensity", [0.0, -0.5, 5.0, 1e300])

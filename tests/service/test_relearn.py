@@ -337,6 +337,23 @@ async def test_what_comes_meanwhile_is_not_learned(valkey_url: str) -> None:
         assert (await host.replica(key)).fold.contest.rates is None
 
 
+async def test_it_is_made_of_the_model_as_others_left_it(valkey_url: str) -> None:
+    """A worker that has not heard of the newest rates looks first; what a log lost is not there."""
+    async with opened(valkey_url) as store:
+        address = await make(store, learner=LEARNER)
+        replica, known = await replica_of(store, address), Rates(0.1, 0.2)
+        await play_on(await replica_of(store, address), 3)
+        record = msgspec.json.encode(known)
+        assert await store.append(address, Kind.RATES, bytes(12), record, ("rates", "", "set")) == 4
+        source = await source_of(store, replica)
+        assert (source.seq, source.rates) == (4, known)
+        await raw_client(store).delete(address.part("log"))
+        host, asked = Host(store, Settings()), RelearnIn(name="empty")
+        spec = spec_of_new(source, asked)
+        found = await relearn(host, source, f"{address.key}-empty", spec, [])
+        assert (found.learned, found.seq) == (0, 1)
+
+
 async def test_a_log_with_a_gap_is_not_learned(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
