@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,15 @@ async def opened(url: str, timeout_s: float = TIMEOUT_S) -> AsyncIterator[Store]
         yield store
     finally:
         await store.close()
+
+
+@contextmanager
+def deaf_server() -> Iterator[str]:
+    """Yield the URL of a server that takes no connection: one waits there, and no more may."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        host, port = server.getsockname()
+        with socket.create_connection((host, port)):
+            yield f"redis://{host}:{port}"
 
 
 async def make(store: Store, **changes: Any) -> Address:

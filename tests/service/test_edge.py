@@ -54,6 +54,8 @@ def error_of(answer: Answer) -> Json:
     """Return the error in an answer, after checking its form."""
     assert answer.headers["content-type"] == "application/json"
     assert int(answer.headers["content-length"]) == len(answer.body)
+    # A key is asked for only where one was missing: browsers and clients ask their users for it.
+    assert ("www-authenticate" in answer.headers) == (answer.status == 401)
     (error,) = json.loads(answer.body).values()
     assert error.keys() == {"code", "message", "details"}
     return dict(error)

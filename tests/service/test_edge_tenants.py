@@ -14,9 +14,11 @@ HALF: list[bytes | float] = [b'{"x":', 9.0]
 
 
 @asynccontextmanager
-async def two_tenants(url: str, folder: Path, most: int) -> AsyncIterator[tuple[Edge, list[str]]]:
-    """Run an application with a key of each of two tenants."""
-    made = [new_key("key", tenant, [Scope.ADMIN]) for tenant in ("red", "blue")]
+async def two_tenants(
+    url: str, folder: Path, most: int, tenants: tuple[str, str] = ("red", "blue")
+) -> AsyncIterator[tuple[Edge, list[str]]]:
+    """Run an application with a key of each of two tenants, or two keys of one."""
+    made = [new_key("key", tenant, [Scope.ADMIN]) for tenant in tenants]
     file = folder / "keys.json"
     file.write_text("\n".join(line for _, line in made))
     async with running_app(url, keys_file=file, max_requests=most) as app:
@@ -68,3 +70,13 @@ async def test_one_tenant_leaves_room_for_others(valkey_url: str, tmp_path: Path
         answer = await call(app, "GET", path, headers={"authorization": red})
         assert answer.status == 404
         await client.delete(path)
+
+
+async def test_a_tenant_alone_has_all_places(valkey_url: str, tmp_path: Path) -> None:
+    """However many keys it has: nobody else is kept out."""
+    async with (
+        two_tenants(valkey_url, tmp_path, 4, ("red", "red")) as (app, (one, other)),
+        under_way(app, "/v1/models/m/predict", {"authorization": one}, 3),
+    ):
+        answer = await call(app, "GET", "/v1/models/m", headers={"authorization": other})
+        assert answer.status == 404

@@ -166,3 +166,8 @@ async def test_who_does_not_read_is_not_waited_for(
                 found, pieces = found + len(piece), pieces + 1
                 await asyncio.sleep(0 if pieces % 16 else 0.03)
         assert (found > len(LONG)) is reads
+        if reads:
+            # And whatever is asked next, however much later.
+            await asyncio.sleep(0.7)
+            writer.write(GET)
+            assert (await reader.readuntil(b"done")).startswith(OK)

