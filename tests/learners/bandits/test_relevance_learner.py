@@ -36,14 +36,25 @@ def test_what_is_learned_does_not_depend_on_the_pieces(
 def test_a_batch_of_a_model_that_is_wider_than_the_space_for_one(
     kind: type[Forward | ForwardSoftmax], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then its rows are worked on one by one."""
+    """Then its rows are worked on one by one, and nothing is decided otherwise."""
     learner = kind(3, 5)
     heard(learner, 5)
     rows = np.random.default_rng(1).normal(size=(3, 3))
-    together = learner.distributions(rows)
     monkeypatch.setattr(relevance_learner, "_ENTRIES_AT_ONCE", 1)
-    for one, other in zip(together, learner.distributions(rows), strict=True):
-        assert alike(one, other)
+    for x, decision in zip(rows, learner.distributions(rows), strict=True):
+        assert alike(decision, learner.distribution(x))
+
+
+def test_a_batch_knows_the_sharpness() -> None:
+    """It takes many rounds to grow, so that no check of all learners sees it in a batch."""
+    learner = ForwardSoftmax(3, 5)
+    heard(learner, 5)
+    state = learner.state()
+    rates = np.array(state["common_rates"])
+    rates[2] = 3.0
+    learner, rows = ForwardSoftmax.from_state({**state, "common_rates": rates}), np.eye(3)
+    for x, decision in zip(rows, learner.distributions(rows), strict=True):
+        assert alike(decision, learner.distribution(x))
 
 
 def test_a_label_that_was_retired_before_any_round_changes_nothing() -> None:
