@@ -157,7 +157,7 @@ def parse_header(text: bytes) -> Header:
         raise Invalid.of("line 1", "the header of an export", str(error)) from None
     if header.format != FORMAT:
         raise Invalid.of("format", repr(FORMAT), repr(header.format))
-    if not 0 < len(header.uid) <= 64 or not header.uid.isalnum():
+    if len(header.uid) > 64 or not header.uid.isalnum():
         raise Invalid.of("uid", "1 to 64 letters and digits", header.uid)
     if not header.counters.keys() <= set(COUNTERS):
         raise Invalid.of("counters", f"some of {', '.join(COUNTERS)}", list(header.counters))

@@ -58,6 +58,21 @@ def test_what_is_left_out_is_not_sent() -> None:
     assert sent(call) == {"x": [1.0], "request_id": "r"}
 
 
+def test_what_is_given_is_sent() -> None:
+    """Which labels may be chosen, and what has to be known by then, alone and in a batch."""
+    given = Instance(x=[1.0], allowed=("a",), min_seq=7)
+    item = {"x": [1.0], "request_id": "r", "allowed": ["a"], "min_seq": 7}
+    assert sent(_wire.predict("ads", given, "r")) == item
+    (batch,) = _wire.predict_batch("ads", [given], ["r"])
+    assert sent(batch) == {"items": [item]}
+
+
+@pytest.mark.parametrize("call", [_wire.import_log("m", b""), _wire.relearn("m", "n", (), None)])
+def test_what_learns_a_whole_log_is_waited_for_and_asked_once(call: Call[Any]) -> None:
+    """A second one would find the model of the first."""
+    assert (call.repeatable, call.takes_s) == (False, _wire.IMPORT_S)
+
+
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), max_size=9))
 def test_features_arrive_exactly(values: list[float]) -> None:
     """A float32 array, its list and what the service parses are the same numbers."""
