@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from learners import Forward, Outcome, StateError
+from learners.bandits.block_covariance import diagonals, let_drift, turned
 from learners.bandits.block_regression import BlockRegression
 from learners.base import FloatArray
 
@@ -72,6 +73,19 @@ def test_what_is_taken_stays_finite(seed: int, size: float) -> None:
     for x in rng.normal(size=(100, 3)):
         learner.update(Outcome(x, int(rng.integers(2)), 0, 0.5, int(rng.integers(2))))
     Forward.from_state(learner.state())
+
+
+def test_drift_is_of_the_row_that_learns() -> None:
+    """Its covariance comes back to the first one, by as much as `let_drift` says, and no other."""
+    still, moving = new(), new(drift=0.01)
+    z = np.array([0.5, -0.2, 0.1, 0.4, 0.3, 1.0, 0.0, 0.0])
+    for regression in (still, moving):
+        regression.fit(0, z, 1.0)
+    covariances, drifted = (np.array(each.state()["covariances"]) for each in (still, moving))
+    expected, first = turned(covariances), turned(np.array(new().state()["covariances"]))
+    let_drift(expected[0], 0.01, diagonals(first[0]))
+    np.testing.assert_array_equal(drifted, turned(expected))
+    assert (drifted[0] != covariances[0]).any()
 
 
 @pytest.mark.parametrize("drift", [0.0, 1e-5])

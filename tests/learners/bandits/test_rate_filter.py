@@ -205,6 +205,13 @@ def test_a_common_part_that_no_clicks_lead_to_is_refused(
         rates.restore({**state, name: common})
 
 
+def test_an_estimate_is_doubted_no_more_than_a_new_label() -> None:
+    """Whose error is larger says no more than that nothing is known."""
+    rates, sure = RateFilter(2, NoiseRates(0.2, 0.2)), np.array([0.1, 0.01])
+    rates.set_each(sure, sure, np.array([9.0, 0.1]), np.array([0.01, 9.0]))
+    assert [each.tolist() for each in rates.errors] == [[0.15, 0.1], [0.01, 0.03]]
+
+
 def test_bad_estimates_are_refused() -> None:
     """An error below 0 is named, and nothing has changed."""
     rates, good = RateFilter(2, NoiseRates(0.2, 0.2)), np.array([0.1, 0.2])
