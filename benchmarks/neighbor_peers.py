@@ -1,8 +1,7 @@
 """Other nearest-neighbour libraries behind one small interface, each optional.
 
 A peer holds a window of the newest n rows. `step` takes the newest row in, throws the oldest out
-where the library can, and answers one query; `query` only answers. What a library cannot do is
-said in its `note`.
+and answers one query. What a library cannot do is said in its name.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ class Peer(ABC):
 
     name: ClassVar[str]
     package: ClassVar[str]
-    note: ClassVar[str] = ""
     #: Largest n and n x d that it is asked for: beyond it a run would take hours.
     largest: ClassVar[tuple[int, int]] = (10**9, 10**12)
 
@@ -46,22 +44,24 @@ class Faiss(Peer):
         library.omp_set_num_threads(1)
         self._index = library.IndexFlatL2(rows.shape[1])
         self._index.add(rows)
-        self._labels, self._k = labels.copy(), k
+        # Its rows move to the front as the oldest goes; labels stay, and the first moves on.
+        self._labels, self._first, self._k = labels.tolist(), 0, k
         self._oldest = np.zeros(1, dtype=np.int64)
 
     def step(self, row: Rows, label: int, query: Rows) -> None:
         """Insert, evict and answer."""
         self._index.remove_ids(self._oldest)
         self._index.add(row[np.newaxis])
-        self._labels = np.append(self._labels[1:], label)
+        self._labels.append(label)
+        self._first += 1
         _, found = self._index.search(query[np.newaxis], self._k)
-        self._labels[found[0]].sum()
+        sum(self._labels[self._first + place] for place in found[0].tolist())
 
 
 class Hnswlib(Peer):
     """An approximate graph; the place of a deleted row is used again."""
 
-    name, package, note = "hnswlib", "hnswlib", "approximate"
+    name, package = "hnswlib (approximate)", "hnswlib"
     largest: ClassVar[tuple[int, int]] = (50_000, 4_000_000)
 
     def __init__(self, library: ModuleType, rows: Rows, labels: NDArray[np.int64], k: int) -> None:
@@ -90,7 +90,7 @@ class Hnswlib(Peer):
 class ScikitLearn(Peer):
     """scikit-learn's classifier knows no stream: it is fitted anew each time."""
 
-    name, package, note = "scikit-learn", "sklearn.neighbors", "brute force, fitted each time"
+    name, package = "scikit-learn (anew)", "sklearn.neighbors"
 
     def __init__(self, library: ModuleType, rows: Rows, labels: NDArray[np.int64], k: int) -> None:
         self._model = library.KNeighborsClassifier(n_neighbors=k, algorithm="brute")
@@ -136,7 +136,7 @@ class RiverLazy(_River):
 class RiverSwinn(_River):
     """river's approximate graph for windows."""
 
-    name, note = "river SWINN", "approximate"
+    name = "river SWINN (approx.)"
     largest: ClassVar[tuple[int, int]] = (1_000, 64_000)
 
     def _build(self, library: ModuleType, size: int, k: int) -> Any:

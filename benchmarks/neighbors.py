@@ -170,7 +170,7 @@ def show(shape: str, us: dict[str, float]) -> None:
     print(f"\n{shape}, k={K}: median microseconds of CPU")
     for name, value in us.items():
         if name not in _NO_TIMES:
-            print(f"  {name:20s}{value:12.1f}{value / us[FLOOR]:10.2f} x floor")
+            print(f"  {name:22s}{value:12.1f}{value / us[FLOOR]:10.2f} x floor")
     print(
         f"  step over floor, middle of {N_PARTS} parts: {us['ratio']:.2f} "
         f"({us['least_ratio']:.2f} to {us['most_ratio']:.2f})"
