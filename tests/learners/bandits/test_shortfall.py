@@ -177,22 +177,25 @@ def test_noise_takes_from_all_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shares", "change"),
+    ("shares", "false", "change"),
     [
-        ([0.43, 0.43], Change.NOISE),
-        ([0.37, 0.37], Change.LABELS),
+        ([0.43, 0.43], 0.0, Change.NOISE),
+        ([0.37, 0.37], 0.0, Change.LABELS),
         # The second label lies 2.5, and 5, standard errors below both together.
-        ([0.8, 0.5], Change.NOISE),
-        ([1.0, 0.5], Change.LABELS),
+        ([0.8, 0.5], 0.0, Change.NOISE),
+        ([1.0, 0.5], 0.0, Change.LABELS),
+        # The false ones are no part of what is left, nor of what was due.
+        ([0.72, 0.72], 0.5, Change.NOISE),
+        ([0.68, 0.68], 0.5, Change.LABELS),
     ],
 )
-def test_what_is_left_decides(shares: list[float], change: Change) -> None:
+def test_what_is_left_decides(shares: list[float], false: float, change: Change) -> None:
     """Shares of clicks that are spread evenly over the rounds of two labels, one round each."""
     shortfall, found = Shortfall(), []
     for i in range(3_000):
         share = shares[i % 2] if i >= 2_000 else 1.0
         bit = int((i // 2 + 1) * share) - int(i // 2 * share)
-        found.append(shortfall.observe(i % 2, bit, chance=1.0, false=0.0))
+        found.append(shortfall.observe(i % 2, bit, chance=1.0, false=false))
     assert next(filter(None, found)) is change
 
 
