@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -71,6 +72,17 @@ def test_what_is_given_is_sent() -> None:
 def test_what_learns_a_whole_log_is_waited_for_and_asked_once(call: Call[Any]) -> None:
     """A second one would find the model of the first."""
     assert (call.repeatable, call.takes_s) == (False, _wire.IMPORT_S)
+
+
+def test_times_have_a_beginning_and_an_end() -> None:
+    """Either may be open; one that ends as it begins was meant otherwise."""
+    begin, end = (datetime(2026, 3, 1, hour, tzinfo=UTC) for hour in (2, 4))
+    times = [(begin, end), (begin, None), (None, end)]
+    asked = sent(_wire.relearn("m", "n", times, None))
+    span = {"from_ms": 1_772_330_400_000, "to_ms": 1_772_337_600_000}
+    assert asked["without"] == [span, {"from_ms": span["from_ms"]}, {"to_ms": span["to_ms"]}]
+    with pytest.raises(InputError, match="a beginning before its end"):
+        _wire.relearn("m", "n", [(begin, begin)], None)
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), max_size=9))
