@@ -1,4 +1,4 @@
-"""Let a second learner learn from the first one's log, see what it is worth, and promote it.
+"""Let a second learner learn from the first one's log, and promote it if it is surely better.
 
 Start a service with `misclick serve`, then run `python -m examples.challenger`.
 """
@@ -54,13 +54,18 @@ def main() -> None:
         # With the rates known, clicks can be corrected, for the challenger and for what follows.
         client.set_rates(name, rho_0=RHO_0, rho_1=RHO_1)
         play(client, name, np.random.default_rng(1))
-        for policy in client.evaluate(name).policies:
+        policies = client.evaluate(name).policies
+        for policy in policies:
             value = policy.best
             if value is not None:
                 interval = f"{value.low:.0%} to {value.high:.0%}"
                 who = " ".join(filter(None, (policy.policy, policy.name)))
                 print(f"{who}: {value.value:.0%} right, {interval}")
-        print(f"{client.promote(name, 'corrected').deciding} decides now")
+        gain = next(policy.gain for policy in policies if policy.policy == "challenger")
+        # The gain is surer than the difference of two values, each with doubts of its own.
+        if gain is not None and gain.low > 0:
+            print(f"{gain.low:.0%} to {gain.high:.0%} more than what was shown: promote it")
+            print(f"{client.promote(name, 'corrected').deciding} decides now")
         client.delete_model(name)
 
 
