@@ -73,7 +73,6 @@ class Host:
         self._most_waiting = max(1, int(settings.max_requests * WAITING_SHARE))
         self._failed: dict[str, tuple[float, str]] = {}
         self._addresses: dict[str, Address] = {}
-        self._snapshot_at_s: dict[str, float] = {}
         self._alarms = Alarms()
         self._secret = secrets.token_bytes(SECRET_BYTES)
         self._tasks: list[asyncio.Task[None]] = []
@@ -119,8 +118,6 @@ class Host:
     def drop(self, key: str) -> None:
         """Forget the replica; it is loaded again when it is asked for."""
         self._replicas.pop(key, None)
-        self._addresses.pop(key, None)
-        self._snapshot_at_s.pop(key, None)
 
     def _let_go(self, replica: Replica) -> None:
         """Forget a model that is not in Redis any more, and say so: nobody deleted it here."""
@@ -147,7 +144,6 @@ class Host:
         until_s, why = self._failed.get(key, (0.0, ""))
         if begin_s < until_s:
             raise Unavailable(why)
-        self._failed.pop(key, None)
         try:
             meta = await self.store.meta(key)
             secret = await self._signing_secret()
@@ -159,7 +155,6 @@ class Host:
             raise
         self._make_room()
         self._replicas[key] = replica
-        self._snapshot_at_s[key] = time.monotonic()
         return replica
 
     def _give_up(self, key: str, begin_s: float, error: Unavailable) -> None:
@@ -270,11 +265,11 @@ class Host:
         now_s = time.monotonic()
         for replica in self.replicas:
             behind = replica.fold.seq - replica.snapshot_seq
-            waited_s = now_s - self._snapshot_at_s.get(replica.key, 0.0)
+            waited_s = now_s - replica.snapshot_at_s
             if behind >= self.settings.snapshot_events or (
                 behind > 0 and waited_s >= self.settings.snapshot_s
             ):
-                self._snapshot_at_s[replica.key] = now_s
+                replica.snapshot_at_s = now_s
                 await self.alone(replica, replica.save_snapshot)
 
     async def _tell_alarms(self) -> None:

@@ -73,7 +73,7 @@ class Replica(Follower):
     def __init__(self, store: Store, key: str, meta: Meta, secret: bytes) -> None:
         super().__init__(store, key, meta)
         self.sign_with(secret)
-        self.used_at_s = time.monotonic()
+        self.used_at_s = self.snapshot_at_s = time.monotonic()
         self._nonces = NonceSource()
         self._decision_s = GUESS_S
         #: Events that calls under way append, and that come with their answers.

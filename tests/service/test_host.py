@@ -230,7 +230,7 @@ async def test_snapshots_by_time_are_as_rare_as_the_settings_say(store_url: str)
     async with opened(store_url) as store:
         host, address = Host(store, Settings(snapshot_s=60)), await make(store)
         replica = await host.replica(address.key)
-        host._snapshot_at_s[address.key] -= 60
+        replica.snapshot_at_s -= 60
         for number in range(2):
             await play(replica, 1, number)
             await host._snapshot()

@@ -11,7 +11,7 @@ import pytest
 from learners.neighbors import RkNN
 from service.address import part_key
 from service.spec import ModelSpec
-from service.store import IMPORTING
+from service.store import IMPORTING, Store
 from tests.service.apps import RCNBF, app_client, create, spec_of
 from tests.service.stores import opened, raw_client
 
@@ -89,6 +89,32 @@ async def test_models_that_come_together_are_counted(valkey_url: str) -> None:
         assert set(made) <= set(listed)
         for name in made:
             await one.delete(f"/v1/models/{name}")
+
+
+@pytest.mark.parametrize(
+    ("call", "body"),
+    [
+        ("labels", {"add": ["d"]}),
+        ("rates", {"rho_0": 0.3, "rho_1": 0.1}),
+        ("challengers", {"name": "passive", "learner": {"kind": "bpa"}}),
+    ],
+)
+async def test_who_is_always_too_late_is_told(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch, call: str, body: dict[str, Any]
+) -> None:
+    """Protects from an answer as if a change had been made that others kept from being made."""
+
+    async def outrun(*_: Any) -> None:
+        pass
+
+    async with app_client(valkey_url) as client:
+        path = await create(client)
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "append", outrun)
+            answer = await client.post(f"{path}/{call}", json=body)
+        assert answer.status_code == 409
+        assert "try again" in answer.json()["error"]["message"]
+        await client.delete(path)
 
 
 async def test_half_an_import_can_be_deleted_and_is_counted_no_longer_than_it_lasts(
