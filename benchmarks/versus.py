@@ -14,7 +14,8 @@ without scaling .39; raw features scaled to length 1 were worse throughout).
 Every configuration of a peer plays 5,000 rounds of one stream; the best four by cumulative error
 and the best four over the last fifth play 20,000; the best one of each then plays all seeds and
 60,000 rounds. So a peer's options are chosen for each data set and noise, on a stream that is
-counted: in its favour. Our learners have one form for all. The 784-feature sets have two seeds.
+counted: in its favour; ``--only report --seeds 1`` tells of that stream alone. Our learners have
+one form for all. The 784-feature sets have two seeds.
 
 Rates are unknown to ours unless it says "told": "estimated" asks NREst every 10,000 rounds for the
 rates of all rounds so far, as the service does for ``forward``. Each finished run is appended to
@@ -227,7 +228,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("peers", "ours", "report"))
     parser.add_argument("--datasets", nargs="+", choices=DATASETS)
     parser.add_argument("--noises", nargs="+", choices=NOISES)
-    parser.add_argument("--seeds", type=count)
+    parser.add_argument("--seeds", type=count, help="streams that are played and told of")
     parser.add_argument(
         "--ours", nargs="+", type=contestant, help='some of our learners ("forward told" bpa)'
     )
@@ -235,7 +236,7 @@ def main() -> None:
     given = {name: getattr(args, name) for name in ("datasets", "noises", "seeds", "ours")}
     plan = (QUICK if args.quick else FULL)._replace(**{k: v for k, v in given.items() if v})
     out = args.out / "quick" if args.quick else args.out
-    arena = Arena(plan, args.data, Results(out))
+    arena = Arena(plan, args.data, Results(out, plan.seeds))
     if args.only in (None, "peers"):
         play_peers(arena)
     if args.only in (None, "ours"):

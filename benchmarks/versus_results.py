@@ -63,10 +63,13 @@ Measure = Callable[[Curve, int], float]
 
 
 class Results:
-    """The runs in a folder. Several processes may append to its files, each what it ran."""
+    """The runs in a folder on its first `seeds` streams.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    Several processes may append to its files, each what it ran.
+    """
+
+    def __init__(self, folder: Path, seeds: int) -> None:
+        self._folder, self._seeds = folder, seeds
         self._curves: dict[Key, Curve] = {}
         folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(folder.glob("versus_*.jsonl")):
@@ -86,7 +89,7 @@ class Results:
         key = Key(Setting(record["data"], record["noise"]), record["seed"], record["contestant"])
         curve = Curve(*(record[name] for name in Curve._fields))
         known = self._curves.get(key)
-        if known is None or len(known.mistakes) < len(curve.mistakes):
+        if key.seed < self._seeds and (known is None or len(known.mistakes) < len(curve.mistakes)):
             self._curves[key] = curve
 
     def add(self, key: Key, played: Played) -> None:

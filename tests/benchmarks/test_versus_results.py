@@ -21,16 +21,25 @@ def test_shares_are_of_the_horizon_and_not_of_the_run() -> None:
 
 def test_runs_of_other_code_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """After a change of a learner its old runs were mixed with new ones, and nobody was told."""
-    results = Results(tmp_path)
+    results = Results(tmp_path, 2)
     results.add(Key(SETTING, 0, "bpa"), Played([10], 1.0, 0.0))
     results.add(Key(SETTING, 1, "bpa"), Played([20], 1.0, 0.0))
     results.add(Key(SETTING, 0, "vw --squarecb"), Played([30], 1.0, 0.0))
     path = tmp_path / "versus_bpa.jsonl"
     first, second = path.read_text().splitlines()
     path.write_text(f"{first}\n{second.replace('code', 'no code')}\n" + second[:20])
-    again = Results(tmp_path)
+    again = Results(tmp_path, 2)
     assert set(again.seeds(SETTING, "bpa", 1_000)) == {0, 1}
     said = capsys.readouterr().out
     assert f"{path}: 2 results, 1 of them of other code" in said
     assert "cut off" in said
     assert "vw" not in said
+
+
+def test_the_first_stream_alone_can_be_told_of(tmp_path: Path) -> None:
+    """It is the one on which a peer's form was chosen; all streams in the folder were reported."""
+    results = Results(tmp_path, 2)
+    for seed, mistakes in enumerate((10, 20)):
+        results.add(Key(SETTING, seed, "bpa"), Played([mistakes], 1.0, 0.0))
+    assert set(results.seeds(SETTING, "bpa", 1_000)) == {0, 1}
+    assert set(Results(tmp_path, 1).seeds(SETTING, "bpa", 1_000)) == {0}
