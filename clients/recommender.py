@@ -22,8 +22,9 @@ class Recommendation(Generic[Item]):
     item
         One of the candidates.
     decision_id
-        Keep it with the page view; a click may come from another process, and late. None
-        where the model's learner takes no feedback.
+        Keep it with the page view; a click may come late, and from another process, which
+        reports it by ``client.feedback(model, decision_id, 1)``. None where the model's learner
+        takes no feedback.
     propensity
         Probability with which `item` was drawn among the candidates, in (0, 1].
     """
