@@ -13,8 +13,8 @@ than what was shown ("gain"). The true value is known, because
 the right labels are: over the drawn instances for what learns on the way, over the data set for
 what is fixed. Noise: 15/15, 20/40 and 40/40 % for all labels, and rates of each label's own, from
 [.02, .5] and [.02, .3]. The rates that correct are "true"; "audited", measured with their
-binomial errors on 200 looked-up rounds of each kind for each label; or, in the full run, for 20
-logs a setting, "network", what NREst finds in the very log that is evaluated. With --quick, 40
+binomial errors on 200 looked-up rounds of each kind, of each label where it has its own; or, in the
+full run, for 20 logs a setting, "network", what NREst finds in that very log. With --quick, 40
 logs of 2,000 rounds of two settings: a smoke test. With --softmax, ForwardSoftmax decides, told
 nothing, and "learned" are the rates that it has found in the end. With --set another data set is
 played, such as magic04, whose two classes overlap.
