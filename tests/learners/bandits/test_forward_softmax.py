@@ -346,6 +346,8 @@ def test_too_many_weights_are_refused() -> None:
     """Size is bounded from the start and when a label is added, which then changes nothing."""
     with pytest.raises(ParameterError, match="features x block_size"):
         ForwardSoftmax(100_000, 2, block_size=64)
+    with pytest.raises(ParameterError, match="n_labels x features"):
+        ForwardSoftmax(999, 4_001, n_waves=0, block_size=1)
     learner = ForwardSoftmax(999, 4_000, n_waves=0, block_size=1)
     before = state_digest(learner.state())
     with pytest.raises(ParameterError, match="n_labels x features: expected at most 4,000,000"):

@@ -61,6 +61,7 @@ def test_what_is_common_helps_a_label_that_was_never_shown() -> None:
     rates.add()
     new_0, new_1 = rates.of(3)
     assert (new_0, new_1) == pytest.approx((0.3, 0.3), abs=0.04)
+    assert rates.errors[0][3] > 0.15 > rates.errors[0][:3].max()
     assert rates.common_beta == pytest.approx(1 - new_0 - new_1)
 
 
@@ -104,13 +105,32 @@ def test_known_rates_leave_sharpness_and_trust_to_be_found() -> None:
 
 
 def test_only_a_sharpness_below_1_adds_to_the_errors() -> None:
-    """Above it p was not too sure: by how much says nothing of the rates."""
+    """Above it p was not too sure: by how much says nothing of the rates. Known ones have none."""
     errors = []
     for sharpness in (0.5, 1.0, 4.0):
         rates = RateFilter(2, NoiseRates(0.2, 0.2), least_sharpness=0.5)
         rates._common.means[2] = sharpness
         errors.append(float(rates.errors[0][0]))
+        rates.set_common(NoiseRates(0.1, 0.1))
+        assert not np.any(rates.errors)
     assert errors[0] > errors[1] == errors[2]
+
+
+def test_what_is_common_stays_at_its_bounds() -> None:
+    """Where every click contradicts nothing runs away, to be long in coming back."""
+    rates, known = (RateFilter(2, NoiseRates(0.2, 0.2)) for _ in range(2))
+    known.set_common(NoiseRates(0.1, 0.1))
+    for _ in range(4_000):
+        learn(rates, 0, 1, 0.0)
+        learn(known, 0, 1, 0.5, bend=1.0)
+        learn(known, 0, 1, 0.1, shown_with=0.9)
+    assert rates._common.means[0] == MAX_RATE
+    assert rates._own[0].rho_0 <= 0
+    assert (known.sharpness, known.trust) == (10.0, 1.0)
+    for _ in range(4_000):
+        learn(known, 0, 0, 0.5, bend=1.0)
+        learn(known, 0, 0, 0.1, shown_with=0.9)
+    assert (known.sharpness, known.trust) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(

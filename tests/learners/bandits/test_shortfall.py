@@ -199,6 +199,15 @@ def test_what_is_left_decides(shares: list[float], false: float, change: Change)
     assert next(filter(None, found)) is change
 
 
+def test_only_false_clicks_were_due() -> None:
+    """Of a label that cannot be right nothing is left, and nothing is divided by it."""
+    shortfall = Shortfall()
+    changes(shortfall, rounds_of(0.9, 1.0, LEAST_ROUNDS, 0))
+    for _ in range(50):
+        assert shortfall.observe(0, 0, chance=0.9, false=0.9) is None
+    assert shortfall.observe(0, 1, chance=0.9, false=0.9) is Change.LABELS
+
+
 def test_another_alarm_soon_was_no_noise() -> None:
     """Noise that was taken account of and still lacks clicks was something else."""
     rounds = rounds_of(0.9, 0.9, 2_000, 0) + rounds_of(0.9, 0.55, 1_000, 0)
