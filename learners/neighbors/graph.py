@@ -154,14 +154,14 @@ class NeighborGraph:
         """
         return self._pools[pool].slots.take(slots, axis=0)[:, : self.k if k is None else k]
 
-    def keys(self, slots: Slots, k: int | None = None, pool: int = 0) -> FloatArray:
-        """Return the keys of `neighbors`, (m, k); infinite in a place without a neighbour."""
-        return self._pools[pool].keys.take(slots, axis=0)[:, : self.k if k is None else k]
+    def keys(self, slots: Slots, pool: int = 0) -> FloatArray:
+        """Return the keys of all `neighbors`, (m, k); infinite in a place without a neighbour."""
+        return self._pools[pool].keys.take(slots, axis=0)[:, : self.k]
 
-    def reverse(self, slot: int, k: int | None = None, pool: int = 0) -> Slots:
-        """Return the slots that have `slot` among their first k neighbours, ascending."""
+    def reverse(self, slot: int) -> Slots:
+        """Return the slots that have `slot` among their neighbours, ascending."""
         every = np.arange(self.window.extent)
-        return np.flatnonzero((self.neighbors(every, k, pool) == slot).any(axis=1))
+        return np.flatnonzero((self.neighbors(every) == slot).any(axis=1))
 
     # -- changing -------------------------------------------------------------------------
     def insert(self, rows: Rows, labels: NDArray[np.integer], time_s: float = 0.0) -> Slots:
@@ -218,10 +218,10 @@ class NeighborGraph:
         """Insert the first of two `sound` rows, then find who is near the second.
 
         Both take one pass over a full window, the one that made the window's `proposals` for both
-        rows, which are overwritten; where the window grows, or lists are by class, two.
+        rows, which are overwritten; where the window grows, two. Not in a graph by class.
         """
         window = self.window
-        if self._by_class or len(window) < window.capacity:
+        if len(window) < window.capacity:
             self.insert_sound(rows[:1], labels, proposals=proposals.of(0))
             return find(window, rows[1], wanted.most, ties=wanted.ties)
         low, margin, sizes, _ = proposals

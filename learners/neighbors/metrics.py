@@ -256,11 +256,10 @@ class Cosine(Metric):
         low *= -sizes
         low += np.float32(1.0 - 2.0 * self._error)
         zero = sizes == 0
+        margin = np.full(len(queries), 4.2 * self._error)
+        # A query of zeros is 1 from all others, as its products say.
         if zero.any():
             low[:, zero] = 0.0
-        margin = np.full(len(queries), 4.2 * self._error)
-        if zero.any() or not own.all():
-            low[own == 0] = 0.0
             margin += 1.0
         return Proposals(low, margin, own)
 

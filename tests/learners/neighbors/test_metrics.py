@@ -56,6 +56,20 @@ def test_many_rows_are_proposed_within_the_margin(metric: str, n_queries: int) -
         assert (exact <= low[i].astype(np.float64) + margin[i]).all()
 
 
+@pytest.mark.parametrize("n_features", [1, 7, 300])
+@pytest.mark.parametrize("metric", METRIC_NAMES)
+def test_a_zero_query_is_proposed_within_the_margin(metric: str, n_features: int) -> None:
+    """Also where no row is zero, and beside a query that is none."""
+    rows = np.random.default_rng(5).normal(size=(20, n_features)).astype(np.float32)
+    queries = np.concatenate((np.zeros((1, n_features), np.float32), rows[:1]))
+    measure = make_metric(metric, n_features)
+    low, margin, *_ = measure.propose(rows, measure.sizes(rows).astype(np.float32), queries)
+    for i, query in enumerate(queries):
+        exact = measure.keys(rows, query)
+        assert (low[i] <= exact).all()
+        assert (exact <= low[i].astype(np.float64) + margin[i]).all()
+
+
 @pytest.mark.parametrize("metric", METRIC_NAMES)
 def test_keys_are_symmetric_and_zero_for_equals(metric: str) -> None:
     """d(x, y) = d(y, x) to the last bit, and d(x, x) = 0, in batches of any size."""
