@@ -230,12 +230,10 @@ class Host:
             return
         heads = await self.store.heads([replica.key for replica in active])
         for replica, head in zip(active, heads, strict=True):
-            if head is None or head[0] != replica.address.uid:
-                self._let_go(replica)
-            elif head[1:] == (replica.fold.seq, replica.fold.chain):
+            if head == (replica.address.uid, replica.fold.seq, replica.fold.chain):
                 replica.fresh_at_s = now_s
             else:
-                # Behind, or ahead of this answer by a commit of its own, or on a lost log.
+                # Behind, or ahead of this answer by a commit of its own, on a lost log, or gone.
                 await self.alone(replica, replica.catch_up)
 
     async def _sweep(self) -> None:

@@ -181,8 +181,10 @@ def test_examples_are_learned_once(http: httpx.Client) -> None:
             "seq": 16,
             "expires_at_ms": None,
         }
-    answer = model.post("feedback", {"decision_id": "x", "feedback": 1}, 422)
-    assert "a learner that takes feedback" in answer["error"]["message"]
+    click = {"decision_id": "x", "feedback": 1}
+    for call, body in {"feedback": click, "feedback/batch": {"items": [click]}}.items():
+        answer = model.post(call, body, 422)
+        assert "a learner that takes feedback" in answer["error"]["message"]
     answer = model.post("learn", {"x": [1, 2, 3], "label": "z"}, 422)
     assert answer["error"]["details"][0]["where"] == "label"
     answer = model.post("learn/batch", {"items": [items[0], {"x": [1, 2, 3], "label": "z"}]}, 422)
@@ -205,8 +207,10 @@ def test_a_request_id_is_one_question(model: Model) -> None:
 def test_a_feedback_learner_refuses_what_it_cannot_learn(http: httpx.Client) -> None:
     """Labels for a learner of feedback, rates for one that has none: 422, and nothing logged."""
     model = Model(http, learner={"kind": "bpa"})
-    answer = model.post("learn", {"x": [1, 2, 3], "label": "a"}, 422)
-    assert "a learner that takes labels" in answer["error"]["message"]
+    example = {"x": [1, 2, 3], "label": "a"}
+    for call, body in {"learn": example, "learn/batch": {"items": [example]}}.items():
+        answer = model.post(call, body, 422)
+        assert "a learner that takes labels" in answer["error"]["message"]
     answer = model.post("rates", {"rho_0": 0.1, "rho_1": 0.1}, 422)
     assert "a learner that uses noise rates" in answer["error"]["message"]
     assert model.describe()["seq"] == 0

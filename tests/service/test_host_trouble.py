@@ -87,6 +87,26 @@ async def test_a_stop_waits_for_no_store_that_hangs(
             await host.stop()
 
 
+async def test_a_last_snapshot_that_fails_is_told(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever waits for a long start finds why, and the other models got theirs."""
+    async with opened(store_url) as store:
+        host = Host(store, Settings())
+        copies = [await host.replica((await make(store)).key) for _ in range(2)]
+        for copy in copies:
+            await play(copy, 1)
+
+        async def refuse() -> None:
+            raise Unavailable("it is full")
+
+        monkeypatch.setattr(copies[0], "save_snapshot", refuse)
+        await host.stop()
+    (told,) = [vars(record) for record in caplog.records]
+    assert (told["model"], told["why"]) == (copies[0].key, "it is full")
+    assert [copy.snapshot_seq for copy in copies] == [0, 1]
+
+
 async def test_names_that_were_asked_for_in_vain_are_forgotten(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,51 @@ async def test_models_that_come_together_are_counted(valkey_url: str) -> None:
             await one.delete(f"/v1/models/{name}")
 
 
+#: For workers that hear of nothing by themselves.
+DEAF = {"sync_interval_s": 10.0, "stale_s": 60.0}
+
+
+async def test_a_label_that_another_worker_added_is_known(valkey_url: str) -> None:
+    """Whoever was told of it may use it at once, in each call that names labels."""
+    x = [1, 2, 3]
+    allowed, example = {"x": x, "allowed": ["new"]}, {"x": x, "label": "new"}
+    told = example | {"propensity": 0.5, "feedback": 1}
+    items = {"predict": allowed, "learn": example, "rounds": told}
+    bodies = items | {f"{call}/batch": {"items": [item]} for call, item in items.items()}
+    async with app_client(valkey_url, **DEAF) as one, app_client(valkey_url, **DEAF) as other:
+        for call, body in bodies.items():
+            path = await create(one)
+            assert (await other.post(f"{path}/predict", json={"x": x})).status_code == 200
+            await one.post(f"{path}/labels", json={"add": ["new"]})
+            answer = await other.post(f"{path}/{call}", json=body)
+            assert answer.status_code == 200, answer.text
+            await one.delete(path)
+
+
+async def test_changes_build_on_those_of_others(valkey_url: str) -> None:
+    """A worker that has not heard of the last one looks first, so that none is undone."""
+    async with app_client(valkey_url, **DEAF) as one, app_client(valkey_url, **DEAF) as other:
+        path = await create(one)
+        assert (await other.post(f"{path}/predict", json={"x": [1, 2, 3]})).status_code == 200
+        for number, client in enumerate((one, other, one)):
+            new = {"name": f"c{number}", "learner": {"kind": "banditron"}}
+            await client.post(f"{path}/challengers", json=new)
+            model = (await client.post(f"{path}/labels", json={"add": [f"n{number}"]})).json()
+        assert [each["name"] for each in model["challengers"]] == ["c0", "c1", "c2"]
+        assert [each["name"] for each in model["labels"]][3:] == ["n0", "n1", "n2"]
+        rates = {"rho_0": 0.1, "rho_1": 0.1, "by_label": {"n2": {"rho_0": 0.2, "rho_1": 0.2}}}
+        await one.post(f"{path}/challengers", json={"name": "f", "learner": {"kind": "forward"}})
+        answers = [await each.post(f"{path}/rates", json=rates) for each in (other, one, other)]
+        assert [answer.json() for answer in answers] == [{"seq": 8}] * 3
+        await one.post(f"{path}/labels", json={"retire": ["a"]})
+        for batch, wrap in (("", dict), ("/batch", lambda item: {"items": [item]})):
+            for min_seq, status in ((9, 200), (10, 409)):
+                item = {"x": [1, 2, 3], "min_seq": min_seq}
+                answer = await other.post(f"{path}/predict{batch}", json=wrap(item))
+                assert answer.status_code == status
+        await one.delete(path)
+
+
 @pytest.mark.parametrize(
     ("call", "body"),
     [

@@ -316,14 +316,21 @@ async def test_what_cannot_be_served_is_not_there(
     assert (await client.post(f"{path}/relearn", json={"name": name})).status_code == 201
 
 
-async def test_what_comes_meanwhile_is_not_learned(valkey_url: str) -> None:
+@pytest.mark.parametrize(
+    "estimated",
+    [
+        Rates(0.1, 0.2, RatesByLabel([0.1] * 3, [0.2] * 3, [0.01] * 3, [0.01] * 3)),
+        Rates(0.1, 0.2, None, (0.01, 0.01)),
+    ],
+    ids=["each label's", "all labels'"],
+)
+async def test_what_comes_meanwhile_is_not_learned(valkey_url: str, estimated: Rates) -> None:
     """A busy model's log is read up to where it stood; what was estimated of it is left behind."""
     async with opened(valkey_url) as store:
         address = await make(store, learner=LEARNER)
         replica = await replica_of(store, address)
         await play_on(replica, 5)
-        estimated = RatesByLabel([0.1] * 3, [0.2] * 3, [0.01] * 3, [0.01] * 3)
-        record = msgspec.json.encode(Rates(0.1, 0.2, estimated))
+        record = msgspec.json.encode(estimated)
         guard = ("rates", "", record.decode())
         assert await store.append(address, Kind.RATES, bytes(12), record, guard) == 6
         source = await source_of(store, replica)

@@ -60,6 +60,9 @@ async def test_reads_its_own_writes(store_url: str) -> None:
         address = await make(store)
         one, two = await replica_of(store, address), await replica_of(store, address)
         await play(one, 3)
+        decided = await two.predict(Ask(row(1), None, None))
+        # It was told by the way that there is more: whoever asks next is answered with that.
+        assert (decided.decision.seq, two.fresh_at_s) == (0, 0.0)
         await play(two, 1, 10)
         assert two.fold.seq == 4
         assert two.fold.encode() == await fold_again(store, address)

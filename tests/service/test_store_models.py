@@ -142,6 +142,24 @@ async def test_a_model_too_many_is_not_made_even_for_a_moment(
         assert f"{address.key}z" not in await store.list_keys()
 
 
+async def test_a_model_is_listed_whoever_is_killed_while_he_makes_it(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is on no list would be swept by nobody, and counted by nobody."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        spec, run = (await store.meta(address.key)).spec, store.run
+
+        async def die(*call: Any) -> None:
+            await run(*call)
+            raise asyncio.CancelledError
+
+        monkeypatch.setattr(store, "run", die)
+        with pytest.raises(asyncio.CancelledError):
+            await store.create(f"{address.key}k", spec, {"uid": "new"})
+        assert f"{address.key}k" in await store.list_keys()
+
+
 async def test_a_model_made_while_another_is_deleted_is_listed(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
