@@ -47,6 +47,17 @@ def test_bad_codes_refused(label: int) -> None:
             call(label)
 
 
+def test_the_last_active_label_stays() -> None:
+    """A model must have something to show; to retire a label again changes nothing."""
+    learner = Banditron(2, 2)
+    for _ in range(2):
+        learner.retire_label(0)
+        assert learner.active.tolist() == [False, True]
+    with pytest.raises(InputError, match="label 1 is the last active one"):
+        learner.retire_label(1)
+    assert learner.active.tolist() == [False, True]
+
+
 def test_allowed_may_be_any_iterable_of_codes() -> None:
     """An iterator is not used up by the check; what is none at all is named."""
     learner = Banditron(1, 3, gamma=0.3)
@@ -67,9 +78,14 @@ def test_options_are_the_plain_keyword_arguments() -> None:
 def test_state_array_says_what_is_wrong() -> None:
     """Type, dtype and shape of a saved array are checked, and it comes in C order."""
     assert state_array({"w": np.ones((3, 2)).T}, "w", (2, 3)).flags.c_contiguous
-    bad = (np.ones(2), np.ones((2, 3), dtype=np.float32), "w", 1.0)
-    for value in bad:
-        with pytest.raises(StateError, match="state's w: expected a float64 array"):
+    bad: dict[str, Any] = {
+        r"float64 \(2,\)": np.ones(2),
+        r"float32 \(2, 3\)": np.ones((2, 3), dtype=np.float32),
+        "str": "w",
+        "float": 1.0,
+    }
+    for what, value in bad.items():
+        with pytest.raises(StateError, match=f"state's w: expected a float64 array .*, got {what}"):
             state_array({"w": value}, "w", (2, 3))
 
 

@@ -292,7 +292,13 @@ def test_bad_rates_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("label_rho_0", 1.5), ("noises", 0.0), ("counts", -1.0), ("label_features", 1.5)],
+    [
+        ("label_rho_0", 1.5),
+        ("label_rho_1", -0.1),
+        ("noises", 0.0),
+        ("counts", -1.0),
+        ("label_features", 1.5),
+    ],
 )
 def test_states_out_of_range_are_refused(name: str, value: float) -> None:
     """A rate of 1.5, a variance of 0 or a count below 0 in a state is named."""
