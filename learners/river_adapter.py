@@ -184,8 +184,10 @@ class RiverClassifier(base.Classifier):
         values = np.empty(len(self.features))
         for place, name in enumerate(self.features):
             value = x.get(name)
+            # Numpy's own compare the bound as one of theirs, in which it may have no room.
+            number = value.item() if isinstance(value, np.generic) else value
             # River's own encoders give booleans for what is there or not: those are numbers here.
-            number = int(value) if isinstance(value, bool | np.bool_) else value
+            number = int(number) if isinstance(number, bool) else number
             if not is_number(number):
                 raise InputError(expected(f"feature {name!r}", "a number", value))
             # Here, by its name, and before a new label is added. NaN compares as false.

@@ -273,3 +273,12 @@ def test_it_goes_on_after_a_pickle() -> None:
         assert state_digest(each.learner.state()) == state_digest(model.learner.state())
         assert each.shown_mistakes == model.shown_mistakes
         assert each.predict_proba_one(x) == model.predict_proba_one(x)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """The bound of a feature overflows in the shortest of them, and a span of time is none."""
+    model = classifier("banditron")
+    for number in (np.float16(2), np.float32(2), np.int8(2)):
+        assert model.predict_one({"a": number, "b": 0.0}) == "red"
+    with pytest.raises(InputError, match="feature 'a': expected a number"):
+        model.predict_one({"a": np.timedelta64(2, "s"), "b": 0.0})
