@@ -288,7 +288,7 @@ class Replica(Follower):
             self._coming -= count
 
     async def _read_own_writes(self, verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> None:
-        written = max((v.seq or 0 for v in verdicts if v.status == "applied"), default=0)
+        written = max((v.seq or 0 for v in verdicts), default=0)
         try:
             await self._follow(self.fold, entries)
         except LogBroken:

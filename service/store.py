@@ -379,7 +379,7 @@ class Store:
             if isinstance(error, ReadOnlyError):
                 await self.connect_anew()
             raise Unavailable(f"Redis refused: {error}") from error
-        except (RedisError, OSError, TimeoutError, RuntimeError) as error:
+        except (RedisError, OSError, RuntimeError) as error:
             # A RuntimeError is what uvloop says of a connection that ended a moment ago.
             raise Unavailable(f"Redis does not answer: {type(error).__name__}") from error
 

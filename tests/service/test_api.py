@@ -182,8 +182,8 @@ def test_examples_are_learned_once(http: httpx.Client) -> None:
             "expires_at_ms": None,
         }
     click = {"decision_id": "x", "feedback": 1}
-    for call, body in {"feedback": click, "feedback/batch": {"items": [click]}}.items():
-        answer = model.post(call, body, 422)
+    for call, told in (("feedback", click), ("feedback/batch", {"items": [click]})):
+        answer = model.post(call, told, 422)
         assert "a learner that takes feedback" in answer["error"]["message"]
     answer = model.post("learn", {"x": [1, 2, 3], "label": "z"}, 422)
     assert answer["error"]["details"][0]["where"] == "label"
@@ -208,8 +208,8 @@ def test_a_feedback_learner_refuses_what_it_cannot_learn(http: httpx.Client) -> 
     """Labels for a learner of feedback, rates for one that has none: 422, and nothing logged."""
     model = Model(http, learner={"kind": "bpa"})
     example = {"x": [1, 2, 3], "label": "a"}
-    for call, body in {"learn": example, "learn/batch": {"items": [example]}}.items():
-        answer = model.post(call, body, 422)
+    for call, told in (("learn", example), ("learn/batch", {"items": [example]})):
+        answer = model.post(call, told, 422)
         assert "a learner that takes labels" in answer["error"]["message"]
     answer = model.post("rates", {"rho_0": 0.1, "rho_1": 0.1}, 422)
     assert "a learner that uses noise rates" in answer["error"]["message"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
@@ -15,7 +15,7 @@ import pytest
 
 from service.address import Address
 from service.errors import Conflict, Unavailable
-from service.events import Kind, Rates, RatesByLabel
+from service.events import Entry, Kind, Rates, RatesByLabel
 from service.host import Host
 from service.model_wire import RelearnIn
 from service.relearn import relearn, source_of
@@ -359,6 +359,35 @@ async def test_it_is_made_of_the_model_as_others_left_it(valkey_url: str) -> Non
         spec = spec_of_new(source, asked)
         found = await relearn(host, source, f"{address.key}-empty", spec, [])
         assert (found.learned, found.seq) == (0, 1)
+
+
+async def test_one_that_cannot_be_kept_is_not_there(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log was written a few events a call; nothing is left of it, in Redis or in the worker."""
+    monkeypatch.setattr("service.relearn.IMPORT_ENTRIES", 4)
+    sizes = list[int]()
+
+    async def refuse(_: Replica) -> None:
+        raise Unavailable("it is full")
+
+    async with opened(valkey_url) as store:
+        address = await make(store, learner=LEARNER)
+        replica, write = await replica_of(store, address), store.import_entries
+        await play_on(replica, 9)
+
+        async def watched(key: str, token: str, entries: Sequence[Entry]) -> None:
+            sizes.append(len(entries))
+            await write(key, token, entries)
+
+        monkeypatch.setattr(store, "import_entries", watched)
+        monkeypatch.setattr(Replica, "save_snapshot", refuse)
+        source, asked = await source_of(store, replica), RelearnIn(name="full")
+        host, key = Host(store, Settings()), f"{address.key}-full"
+        with pytest.raises(Unavailable, match="it is full"):
+            await relearn(host, source, key, spec_of_new(source, asked), [])
+        assert (sizes, host.replicas) == ([4, 4, 1], [])
+        assert key not in await store.list_keys()
 
 
 async def test_a_log_with_a_gap_is_not_learned(

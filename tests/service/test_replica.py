@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -277,6 +277,38 @@ async def test_a_refused_batch_that_is_not_recorded_is_taken_back_from_nowhere(
         replica._decision_s = TURN_S / 2
         with pytest.raises(Invalid, match="allowed"):
             await replica.predict_many([*[Ask(row(1), None, None)] * 3, Ask(row(2), None, [])])
+
+
+async def test_a_batch_in_parts_has_two_under_way(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects the others' turn, in Redis too; one that is refused ends it there, and says why."""
+    begun = active = most = 0
+
+    async def watched(*args: Any, **options: Any) -> Any:
+        nonlocal begun, active, most
+        begun, active = begun + 1, active + 1
+        most = max(most, active)
+        try:
+            return await decide(*args, **options)
+        finally:
+            active -= 1
+
+    async def away(*_: Any) -> None:
+        raise Unavailable("Redis is away")
+
+    async with opened(store_url) as store:
+        replica, decide = await replica_of(store, await make(store)), store.decide
+        monkeypatch.setattr(replica, "_decisions_a_turn", lambda: 1)
+        monkeypatch.setattr(store, "decide", watched)
+        monkeypatch.setattr(store, "withdraw", away)
+        await replica.predict_many([Ask(row(i), None, None) for i in range(9)])
+        assert (begun, most) == (9, 2)
+        with pytest.raises(Invalid, match="allowed"):
+            await replica.predict_many(
+                [Ask(row(i), None, [] if i == 2 else None) for i in range(9)]
+            )
+        assert begun == 9 + 2
 
 
 async def test_dear_decisions_go_in_small_groups(
