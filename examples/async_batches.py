@@ -28,12 +28,8 @@ async def show_page(client: AsyncClient, model: str, page: int) -> int:
 
 async def run(url: str) -> None:
     """Show all pages at the same time."""
-    spec = ModelSpec(
-        name=f"pages-{secrets.token_hex(4)}",
-        learner={"kind": "banditron", "gamma": 0.1},
-        labels=("a", "b"),
-        features=Dense(2),
-    )
+    name = f"pages-{secrets.token_hex(4)}"
+    spec = ModelSpec(name=name, labels=("a", "b"), features=Dense(2))
     async with AsyncClient(url, api_key=os.environ.get("MISCLICK_API_KEY")) as client:
         await client.create_model(spec)
         clicks = await asyncio.gather(*(show_page(client, spec.name, n) for n in range(PAGES)))

@@ -10,13 +10,8 @@ import os
 
 from clients import Client, Dense, ModelSpec
 
-ADS = ModelSpec(
-    name="quickstart",
-    # 15 % of the clicks are false, and 15 % are missed.
-    learner={"kind": "rcnbf", "gamma": 0.05, "rho_0": 0.15, "rho_1": 0.15},
-    labels=("sports", "news", "music"),
-    features=Dense(2),
-)
+# The default learner, which finds out itself how noisy clicks are.
+ADS = ModelSpec(name="quickstart", labels=("sports", "news", "music"), features=Dense(2))
 
 
 def main() -> None:
