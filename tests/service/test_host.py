@@ -175,7 +175,7 @@ async def test_a_model_that_redis_lost_is_told_of(
         await asyncio.sleep(0.002)
         if asked:
             with pytest.raises(NotFound):
-                await host.use(address.key, ask(1))
+                await host.replica(address.key)
         else:
             await host._refresh()
         told = [record for record in caplog.records if "is gone" in record.message]

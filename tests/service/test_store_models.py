@@ -272,6 +272,12 @@ async def test_an_abandoned_import_leaves_nothing(store_url: str) -> None:
         await assert_abandoned(store, key)
 
 
+async def test_an_import_is_given_up_where_redis_is_away() -> None:
+    """Its lease ends what is left, and whoever imports hears of what went wrong first."""
+    async with opened("unix:///nowhere/store.sock") as store:
+        await store.abandon_import("test/m", "t")
+
+
 async def test_an_import_that_fills_the_store_is_abandoned(store_url: str) -> None:
     """Above maxmemory, where imports fail most often, what one has stored goes all the same."""
     async with opened(store_url) as store:
