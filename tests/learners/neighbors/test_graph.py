@@ -300,6 +300,21 @@ def test_evictions_are_counted_in_whole_examples(count: Any) -> None:
     assert (graph.window.first, graph.window.next) == (1, 3)
 
 
+@pytest.mark.parametrize("sizes", [[11], [3, 8], [2, 4, 5]])
+def test_a_window_keeps_the_last_however_they_come(sizes: list[int]) -> None:
+    """Of more rows than it holds the last ones, in the slots that they would have one by one."""
+    rows, labels = np.arange(11, dtype=np.float32)[:, np.newaxis], np.arange(11)
+    window, plain, start = Window(4, 1), Window(4, 1), 0
+    for size in sizes:
+        window.push(rows[start : start + size], labels[start : start + size])
+        start += size
+    for each in range(start):
+        plain.push(rows[each : each + 1], labels[each : each + 1])
+    assert (window.first, window.next) == (plain.first, plain.next) == (start - 4, start)
+    assert window.rows.tolist() == plain.rows.tolist()
+    assert window.labels.tolist() == plain.labels.tolist()
+
+
 @pytest.mark.parametrize("labels", [[0], [[0, 1]], [0, -1], [0, 2**31], [0.0, 1.0]])
 def test_a_window_refuses_labels_that_are_none(labels: list[float]) -> None:
     """One for all rows would be written to each, a negative one read as nobody's place."""

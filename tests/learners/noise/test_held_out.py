@@ -7,6 +7,7 @@ import pytest
 
 from learners.noise import held_out as module
 from learners.noise.block_fit import anchored_levels, fit_block
+from learners.noise.estimate import Reading
 from learners.noise.held_out import RULES, HeldOut, read
 from learners.noise.mixture import level_errors
 
@@ -72,6 +73,26 @@ def test_guard_keeps_beta() -> None:
         assert reading.rho_0 + reading.rho_1 <= 0.3 + 1e-12
         assert (reading.label_rho_0 + reading.label_rho_1 <= 0.3 + 1e-12).all()
         assert evidence.beta == pytest.approx(0.4, abs=0.05)
+
+
+def test_guard_leaves_rates_of_0_as_they_are() -> None:
+    """The rules that read quantiles may say that no click was wrong: nothing is divided by that."""
+    zeros = np.zeros(2)
+    reading = Reading(0.0, 0.0, 0.1, 0.1, zeros, zeros, zeros, zeros, labels_differ=False)
+    guarded = module._guarded(reading, 0.05)
+    assert (guarded.rho_0, guarded.rho_1) == (0.0, 0.0)
+    assert not guarded.label_rho_0.any()
+
+
+def test_common_rates_are_the_means_over_rounds_that_bear_on_them() -> None:
+    """By hand: label 0 was wrong in 3 rounds and right in 1, label 1 right in 2; errors, too."""
+    rates, errors = np.array([0.1, 0.4]), np.array([0.03, 0.04])
+    reading = Reading(0.0, 0.0, 0.0, 0.0, rates, rates / 2, errors, errors * 2, labels_differ=True)
+    shown, right = np.array([0, 0, 0, 0, 1, 1]), np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
+    mean = module._averaged(reading, shown, right)
+    assert (mean.rho_0, mean.rho_0_error) == pytest.approx((0.1, 0.03))
+    assert mean.rho_1 == pytest.approx((0.05 + 2 * 0.2) / 3)
+    assert mean.rho_1_error == pytest.approx(np.hypot(0.06, 2 * 0.08) / 3)
 
 
 def test_folds_that_disagree_widen_the_errors() -> None:

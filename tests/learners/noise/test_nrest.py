@@ -13,7 +13,7 @@ import torch
 from learners import RCINE, InputError, Outcome, ParameterError
 from learners.noise.estimate import CancelledError
 from learners.noise.held_out import RULES, read
-from learners.noise.nrest import NREst, Trained
+from learners.noise.nrest import BINS, NREst, Trained, _histogram
 from learners.noise.nrest_network import Arrays
 
 Block = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -326,6 +326,20 @@ def test_serves_rcine() -> None:
         learner.update(Outcome(x, int(label), int(label), 0.5, int(click)))
     assert learner.rates.rho_0 == pytest.approx(0.1, abs=0.04)
     assert learner.rates.rho_1 == pytest.approx(0.2, abs=0.04)
+
+
+def test_predictions_are_counted_in_bins() -> None:
+    """Bins are half open, but for the last, which holds 1 as well; each label has its own."""
+    step = 1.0 / BINS
+    predicted = np.array([[0.0, 1.0], [step * 1.5, 1.0 - step / 2], [step * 1.6, 0.0]], np.float32)
+    counts = _histogram(predicted)
+    assert counts.shape == (2, BINS)
+    assert {place: int(counts[place]) for place in zip(*counts.nonzero(), strict=True)} == {
+        (0, 0): 1,
+        (0, 1): 2,
+        (1, 0): 1,
+        (1, BINS - 1): 2,
+    }
 
 
 def test_torch_stays_out() -> None:

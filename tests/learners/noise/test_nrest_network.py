@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from learners.noise import nrest_network
 from learners.noise.mixture import Levels, first_levels, right_odds, rounds_of
 from learners.noise.nrest_network import (
     BATCH,
@@ -58,6 +59,17 @@ def test_clicks_do_not_bend_what_is_shown() -> None:
     }
     assert touched >= {"right", "right_bias", "trust"}
     assert not touched & {"shown", "shown_bias"}
+
+
+def test_scores_do_not_depend_on_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of more rows than are worked on at once have the scores of each row, in order."""
+    network = make_network()
+    xs = torch.randn(10, 3, generator=torch.Generator().manual_seed(1))
+    rows = torch.tensor([9, 0, 4, 4, 7, 2, 1])
+    whole = network.scores(xs, rows)
+    assert whole.shape == (7, 4)
+    monkeypatch.setattr(nrest_network, "_BLOCK", 3)
+    np.testing.assert_allclose(network.scores(xs, rows), whole, rtol=1e-6)
 
 
 def test_adam_is_adam() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -95,10 +97,11 @@ def test_authors_refuses(bad: np.ndarray) -> None:
         authors(bad)
 
 
-def test_refuses_percentile() -> None:
-    """A percentile outside (0, 100] is refused by name."""
+@pytest.mark.parametrize("percentile", [0, 100.5, float("nan"), "89", True, None])
+def test_refuses_percentile(percentile: Any) -> None:
+    """A percentile outside (0, 100], or that is no number, is refused by name."""
     with pytest.raises(ParameterError, match="percentile"):
-        authors(Q, percentile=0)
+        authors(Q, percentile=percentile)
 
 
 def test_per_label_refuses() -> None:

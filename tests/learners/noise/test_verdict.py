@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from learners.noise.verdict import Evidence, doubts, refusals
+from learners.noise.verdict import (
+    LEAST_OF_A_KIND,
+    LEAST_ROUNDS,
+    Evidence,
+    doubts,
+    refusals,
+)
 
 HALF = np.repeat([0.99, 0.01], 500)
 GOOD = Evidence(right=HALF, alone=HALF, gain=300.0, beta=0.6, beta_error=0.01, error=0.008)
@@ -33,6 +39,18 @@ def test_good_block_is_not_refused() -> None:
 def test_refusals(code: str, labels: np.ndarray, feedback: np.ndarray) -> None:
     """Too few rounds, one feedback value, too few of a kind, one label: each is named."""
     assert [doubt.code for doubt in refusals(labels, feedback)] == [code]
+
+
+@pytest.mark.parametrize("lacks", [0, 1])
+def test_what_is_just_enough(lacks: int) -> None:
+    """The least number of rounds, of clicks and of no-clicks that is said to be needed will do."""
+    n = LEAST_ROUNDS - lacks
+    few_rounds = refusals(np.arange(n) % 2, np.arange(n) % 3 % 2)
+    assert [doubt.code for doubt in few_rounds] == ["few_rounds"] * lacks
+    few = np.arange(1000) < LEAST_OF_A_KIND - lacks
+    for feedback in (few, ~few):
+        found = refusals(np.arange(1000) % 2, feedback.astype(np.int64))
+        assert [doubt.code for doubt in found] == ["few_clicks"] * lacks
 
 
 def test_good_evidence_is_trusted() -> None:
