@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from learners import RCINE, RCNBF, Banditron, Learner, NoiseRates, Outcome, UnsupportedError, draw
+from learners import (
+    RCINE,
+    RCNBF,
+    Banditron,
+    Learner,
+    NoiseRates,
+    Outcome,
+    StateError,
+    UnsupportedError,
+    draw,
+)
 from learners.assertions import play, state_digest
 from learners.base import FloatArray
 from learners.noise import flip_bit
@@ -133,3 +143,24 @@ def test_without_estimator_nothing_is_kept() -> None:
     learner = RCINE(3, 2)
     play(learner, np.random.default_rng(5), 100)
     assert not any(name.startswith("block_") and name != "block_size" for name in learner.state())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "match"),
+    [
+        ("block_labels", np.zeros(3, np.int64), "block_labels: expected fewer than 3 rounds"),
+        ("block_labels", np.full(2, 3), "block_labels: expected any number of int64"),
+        ("block_feedback", np.full(2, 2), "block_feedback: expected 2 of int64"),
+        ("block_xs", np.zeros((3, 2)), "block_xs"),
+    ],
+)
+def test_blocks_that_no_rounds_lead_to_are_refused(
+    name: str, value: NDArray[np.generic], match: str
+) -> None:
+    """A block that is full has been estimated from; of codes and bits there are no others."""
+    learner = RCINE(2, 3, block_size=3, estimator=_Estimator(None))
+    play(learner, np.random.default_rng(0), 2)
+    state = learner.state()
+    RCINE.from_state(state)
+    with pytest.raises(StateError, match=match):
+        RCINE.from_state({**state, name: value})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -324,6 +325,23 @@ def test_too_long_lists_are_said_by_the_name_that_was_given() -> None:
         RkNN(1, 2, k_noise=10**400)
     with pytest.raises(ParameterError, match=r"^window: expected neighbour lists .* got 700000$"):
         AutoRkNN(1, 2, window=700_000)
+
+
+@pytest.mark.parametrize("quantile", [-0.01, 0.5, float("nan"), "0.1", None, True])
+def test_bad_quantiles_are_refused(quantile: Any) -> None:
+    """What is no number in [0, 0.5) is named."""
+    with pytest.raises(ParameterError, match=r"quantile: expected a number in \[0, 0.5\)"):
+        RkNN(1, 2, quantile=quantile)
+
+
+def test_labels_beyond_what_a_window_counts_are_refused() -> None:
+    """From the start, and when one is added, which then changes nothing."""
+    with pytest.raises(ParameterError, match="window: expected at most 61881 for 101 labels"):
+        KNN(1, 101, window=62_500)
+    learner = KNN(1, 100, window=62_500)
+    with pytest.raises(ParameterError, match="window: expected at most 61881 for 101 labels"):
+        learner.add_label()
+    assert learner.n_labels == 100
 
 
 def test_given_rates_are_for_two_labels() -> None:
