@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from learners.noise.verdict import (
+    LARGEST_ERROR,
+    LEAST_GAIN,
     LEAST_OF_A_KIND,
+    LEAST_PERFECT,
     LEAST_ROUNDS,
     Evidence,
     doubts,
@@ -81,3 +84,14 @@ def test_doubts(codes: list[str], change: dict[str, Any]) -> None:
     found = doubts(evidence, beta_min=0.05)
     assert [doubt.code for doubt in found] == codes
     assert all(len(doubt.text) > 20 for doubt in found)
+
+
+@pytest.mark.parametrize("right", [0.95, 0.05])
+@pytest.mark.parametrize("lacks", [0, 1])
+def test_what_is_just_enough_evidence(lacks: int, right: float) -> None:
+    """The least that is said to be needed will do, and no less: perfect examples, signal, beta."""
+    several = np.repeat([right, 0.5, 1.0 - right], [LEAST_PERFECT - lacks, 200, LEAST_PERFECT])
+    evidence = GOOD._replace(right=several, alone=several, gain=LEAST_GAIN, error=LARGEST_ERROR)
+    evidence = evidence._replace(beta=0.25, beta_error=0.1)
+    which = "no_perfect_right" if right > 0.5 else "no_perfect_wrong"
+    assert [doubt.code for doubt in doubts(evidence, beta_min=0.05)] == [which] * lacks
