@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from learners import Forward, Outcome, StateError
 from learners.bandits.block_covariance import diagonals, let_drift, turned
-from learners.bandits.block_regression import BlockRegression
+from learners.bandits.block_regression import FIRST_COUNT, NOISE_MEMORY, BlockRegression
 from learners.base import FloatArray
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -73,6 +73,17 @@ def test_what_is_taken_stays_finite(seed: int, size: float) -> None:
     for x in rng.normal(size=(100, 3)):
         learner.update(Outcome(x, int(rng.integers(2)), 0, 0.5, int(rng.integers(2))))
     Forward.from_state(learner.state())
+
+
+def test_noise_is_that_of_the_newest_examples() -> None:
+    """However many there were: else noise that rose late would be found in as many again."""
+    regression, z = new(), np.zeros(8)
+    regression._counts[0] = 1e9
+    before = regression._noises[0]
+    regression.fit(0, z, 1.0)
+    assert regression._noises[0] == before + (1.0 - before) / NOISE_MEMORY
+    regression.fit(1, z, 1.0)
+    assert regression._noises[1] == before + (1.0 - before) / (1 + FIRST_COUNT)
 
 
 def test_drift_is_of_the_row_that_learns() -> None:

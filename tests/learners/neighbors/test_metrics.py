@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learners.errors import ParameterError
+from learners.neighbors import metrics
 from learners.neighbors.metrics import METRIC_NAMES, make_metric
 from learners.neighbors.window import to_rows
 from tests.reference.neighbors import key
@@ -81,6 +82,24 @@ def test_keys_are_symmetric_and_zero_for_equals(metric: str) -> None:
     assert there.tolist() == back.tolist()
     assert there.tolist() == [measure.keys(rows[i : i + 1], rows[i + 1])[0] for i in range(49)]
     assert not measure.keys(rows, rows).any()
+
+
+@pytest.mark.parametrize("metric", METRIC_NAMES)
+def test_rows_longer_than_a_piece_are_worked_on_one_by_one(
+    metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long instances are, there is a next piece, and the numbers are the same."""
+    rows = np.random.default_rng(3).normal(size=(5, 7)).astype(np.float32)
+    whole = make_metric(metric, 7)
+    sizes = whole.sizes(rows).astype(np.float32)
+    low = whole.propose(rows, sizes, rows[:1]).low
+    keys = whole.keys(rows, rows[0])
+    for name in ("_CHUNK", "_EXACT_CHUNK"):
+        monkeypatch.setattr(metrics, name, 3)
+    pieces = make_metric(metric, 7)
+    assert pieces.at_once == 1
+    assert pieces.propose(rows, sizes, rows[:1]).low.tolist() == low.tolist()
+    assert pieces.keys_in_chunks(rows, np.arange(5), rows[0]).tolist() == keys.tolist()
 
 
 @pytest.mark.parametrize("metric", METRIC_NAMES)
