@@ -10,7 +10,6 @@ if head[1] ~= ARGV[1] then return {'gone'} end
 local seq = tonumber(ARGV[2])
 local newest = tonumber(redis.call('HGET', snap, 'seq') or '0')
 if seq <= newest then return {'older'} end
-if seq > tonumber(head[2]) then return {'foreign'} end
 if seq == tonumber(head[2]) then
   if head[3] ~= ARGV[3] then return {'foreign'} end
 else

@@ -41,6 +41,14 @@ def test_labels_come_and_go_while_it_runs(http: httpx.Client) -> None:
     http.delete(model.path)
 
 
+def test_a_change_of_labels_says_only_what_changes(model: Model) -> None:
+    """A label that went stays away when another one comes or goes."""
+    for change in ({"retire": ["a"]}, {"add": ["d"]}, {"add": ["d"], "retire": ["a", "b"]}):
+        model.post("labels", change)
+    said = [(line["add"], line["retire"]) for line in model.log()]
+    assert said == [([], ["a"]), (["d"], []), ([], ["b"])]
+
+
 async def test_a_label_is_known_where_another_worker_added_it(valkey_url: str) -> None:
     """The answer to whoever added it is a promise: no worker refuses the label after that."""
     seldom = {"sync_interval_s": 10, "stale_s": 60}

@@ -91,30 +91,10 @@ async def test_models_that_come_together_are_counted(valkey_url: str) -> None:
             await one.delete(f"/v1/models/{name}")
 
 
-#: For workers that hear of nothing by themselves.
-DEAF = {"sync_interval_s": 10.0, "stale_s": 60.0}
-
-
-async def test_a_label_that_another_worker_added_is_known(valkey_url: str) -> None:
-    """Whoever was told of it may use it at once, in each call that names labels."""
-    x = [1, 2, 3]
-    allowed, example = {"x": x, "allowed": ["new"]}, {"x": x, "label": "new"}
-    told = example | {"propensity": 0.5, "feedback": 1}
-    items = {"predict": allowed, "learn": example, "rounds": told}
-    bodies = items | {f"{call}/batch": {"items": [item]} for call, item in items.items()}
-    async with app_client(valkey_url, **DEAF) as one, app_client(valkey_url, **DEAF) as other:
-        for call, body in bodies.items():
-            path = await create(one)
-            assert (await other.post(f"{path}/predict", json={"x": x})).status_code == 200
-            await one.post(f"{path}/labels", json={"add": ["new"]})
-            answer = await other.post(f"{path}/{call}", json=body)
-            assert answer.status_code == 200, answer.text
-            await one.delete(path)
-
-
 async def test_changes_build_on_those_of_others(valkey_url: str) -> None:
     """A worker that has not heard of the last one looks first, so that none is undone."""
-    async with app_client(valkey_url, **DEAF) as one, app_client(valkey_url, **DEAF) as other:
+    seldom = {"sync_interval_s": 10, "stale_s": 60}
+    async with app_client(valkey_url, **seldom) as one, app_client(valkey_url, **seldom) as other:
         path = await create(one)
         assert (await other.post(f"{path}/predict", json={"x": [1, 2, 3]})).status_code == 200
         for number, client in enumerate((one, other, one)):

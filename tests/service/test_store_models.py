@@ -257,6 +257,18 @@ async def begun_import(store: Store) -> tuple[str, list[Entry]]:
     return key, await whole_log(store, source)
 
 
+async def test_a_model_begins_without_what_an_import_has_left(store_url: str) -> None:
+    """Whoever takes the name of one whose worker was killed gets a log of his own."""
+    async with opened(store_url) as store:
+        key, entries = await begun_import(store)
+        await store.import_entries(key, "t", entries)
+        address = await make(store)
+        assert await store.create(key, (await store.meta(address.key)).spec, {"uid": "new"})
+        client = raw_client(store)
+        assert await client.keys(f"mc:{{{key}}}:*") == [f"mc:{{{key}}}:meta".encode()]
+        assert await client.ttl(f"mc:{{{key}}}:meta") == -1
+
+
 async def assert_abandoned(store: Store, key: str) -> None:
     """Give the import up, and find nothing left of it."""
     await store.abandon_import(key, "t")
