@@ -43,6 +43,9 @@ def test_every_rule_reads_good_predictions(rule: str) -> None:
     assert 0 < reading.rho_0_error < 0.03
     assert evidence.gain > 100
     assert evidence.beta == pytest.approx(0.5, abs=0.05)
+    errors = reading.rho_0_error, reading.rho_1_error
+    assert evidence.error == max(errors)
+    assert evidence.beta_error == pytest.approx(np.hypot(*errors))
 
 
 def test_mixture_of_different_labels() -> None:
