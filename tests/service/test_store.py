@@ -306,16 +306,27 @@ async def test_an_example_is_learned_once(store_url: str) -> None:
         assert await counters(store, address) == {"learned": 1, "duplicates": 2, "conflicts": 2}
 
 
-async def test_a_clock_that_goes_back_applies_nothing_twice(store_url: str) -> None:
-    """What was learned by a clock that was up to a bucket ahead is still known to be learned."""
+@pytest.mark.parametrize("ahead", [1, -1, -2])
+async def test_what_ended_lately_is_not_done_twice(store_url: str, ahead: int) -> None:
+    """Up to two buckets ago, or by a clock that was one bucket ahead and has gone back."""
     async with opened(store_url) as store:
         address = await make(store)
+        head, client = (0, first_chain(address.uid)), raw_client(store)
+
+        async def move(issued_ms: int) -> None:
+            """Let it have ended in another bucket."""
+            bucket = issued_ms // address.bucket_ms
+            await client.rename(f"{address.done}:{bucket}", f"{address.done}:{bucket + ahead}")
+
         _, (entry,) = await store.learn(address, [example(1)], 0)
-        bucket = unpack_body(entry.body).time_ms // address.bucket_ms
-        # As if the clock had been a bucket ahead then.
-        await raw_client(store).rename(f"{address.done}:{bucket}", f"{address.done}:{bucket + 1}")
+        await move(unpack_body(entry.body).time_ms)
         (verdict,), _ = await store.learn(address, [example(1)], 0)
         assert (verdict.status, verdict.seq) == ("duplicate", 1)
+        (issued,) = await decide(store, address, 2)
+        await admit(store, address, 2, issued, 1)
+        await move(issued)
+        (answer,), _ = await store.decide(address, [(nonce(2), True, record())], *head)
+        assert answer.old is not None
 
 
 async def test_a_round_of_somebody_else_is_learned_once(store_url: str) -> None:
