@@ -173,9 +173,6 @@ class AutoRkNN(WindowLearner):
             self._hits = self._hits * self.memory + right
             self._weight = self._weight * self.memory + 1.0
 
-    def _votes(self, found: Found) -> FloatArray:
-        return self._labels_of(found)
-
     def _scores_from(self, found: Found) -> FloatArray:
         """Return how many of the deciding pairs are for each label.
 

@@ -73,8 +73,5 @@ class KNN(WindowLearner):
     ) -> None:
         super().__init__(n_features, n_labels, window=window, k=k, metric=metric)
 
-    def _votes(self, found: Found) -> FloatArray:
-        return self._labels_of(found)
-
     def _scores_from(self, found: Found) -> FloatArray:
         return self._counts_of(found)

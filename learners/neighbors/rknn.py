@@ -158,9 +158,6 @@ class RkNN(WindowLearner):
         return [self._noise.reading()] if self.rates == "estimated" else []
 
     # -- inside ---------------------------------------------------------------------------
-    def _votes(self, found: Found) -> FloatArray:
-        return self._labels_of(found)
-
     def _scores_from(self, found: Found) -> FloatArray:
         counts = self._counts_of(found)
         if self.rates == "estimated":

@@ -100,9 +100,6 @@ class AKNN(WindowLearner):
             found.append(Found(live[order], keys[order]))
         return found
 
-    def _votes(self, found: Found) -> FloatArray:
-        return self._labels_of(found)
-
 
 class NWKNN(WindowLearner):
     """kNN whose votes make up for uneven classes.

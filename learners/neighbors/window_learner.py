@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
@@ -196,9 +195,9 @@ class WindowLearner(WindowKeeper):
         return self._decision(self._scores_from(found), codes)
 
     # -- for subclasses -------------------------------------------------------------------
-    @abstractmethod
     def _votes(self, found: Found) -> FloatArray:
-        """Return what each found neighbour adds to the score of each label, (m, K)."""
+        """Return what each found neighbour adds to each label's score, (m, K): 1 to its own's."""
+        return self._labels_of(found)
 
     def _scores_from(self, found: Found) -> FloatArray:
         """Return the labels' scores, (K,), from who was found."""

@@ -76,3 +76,17 @@ def test_the_nearest_decide_where_no_pair_is_for_an_allowed_label() -> None:
     assert [auto.distribution(x, [0, 1]).greedy for x in queries] == [0, 0, 1, 1]
     auto.retire_label(2)
     assert [auto.distribution(x).greedy for x in queries] == [0, 0, 1, 1]
+
+
+def test_its_window_tells_of_noise_by_each_k() -> None:
+    """One reading for each k' that is tried, as an `RkNN` with it would give."""
+    xs, labels = _stream(80, 5)
+    auto = AutoRkNN(2, 2, window=80)
+    assert [noise.labels for noise in auto.window_noise()] == [[]] * len(KS_NOISE)
+    auto.learn_many(xs, labels)
+    for k_noise, noise in zip(KS_NOISE, auto.window_noise(), strict=True):
+        fixed = RkNN(2, 2, window=80, k_noise=k_noise)
+        fixed.learn_many(xs, labels)
+        (expected,) = fixed.window_noise()
+        assert (noise.k_noise, noise.rates) == (k_noise, expected.rates)
+        assert noise.transition.tolist() == expected.transition.tolist()

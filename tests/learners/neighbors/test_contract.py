@@ -123,6 +123,21 @@ def test_who_keeps_a_graph() -> None:
     assert not given.keeps_graph
 
 
+@pytest.mark.parametrize("kind", ["knn", "aknn", "rknn", "rknn_auto", "plugin_knn"])
+def test_each_neighbour_votes_for_its_own_label(kind: str) -> None:
+    """Also where more than the sum of votes decides: who they are is what is asked."""
+    learner = create(kind, 1, 3)
+    assert isinstance(learner, WindowLearner)
+    learner.learn_many(np.array([[0.0], [3.0], [7.0]]), np.array([2, 0, 2]))
+    voters = learner.neighbors(np.zeros(1))
+    assert [(each.seq, each.label, each.distance) for each in voters] == [
+        (0, 2, 0.0),
+        (1, 0, 3.0),
+        (2, 2, 7.0),
+    ]
+    assert [each.votes.tolist() for each in voters] == [[0, 0, 1], [1, 0, 0], [0, 0, 1]]
+
+
 def test_questions_about_the_window_are_checked() -> None:
     """A negative number does not cut from the far end, and 1.7 is no example."""
     learner = create("knn", 1, 2, k=3)

@@ -313,6 +313,8 @@ def test_given_rates_need_no_graph() -> None:
     learner = RkNN(1, 2, window=50_000, k_noise=1_000, rates="given", rho_0=0.1)
     assert not learner.keeps_graph
     assert learner.window_noise() == []
+    with pytest.raises(UnsupportedError):
+        learner.transition()
 
 
 def test_too_long_lists_are_said_by_the_name_that_was_given() -> None:
