@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from learners.errors import InputError
-from learners.validation import MAX_FEATURE, check_instance, check_instances
+from learners.errors import InputError, ParameterError
+from learners.validation import MAX_FEATURE, check_instance, check_instances, check_number
 
 
 def test_largest_instances_pass() -> None:
@@ -54,3 +54,10 @@ def test_wrong_arrays_are_named(x: object, got: str) -> None:
         InputError, match=rf"x: expected a float64 array of shape \(2,\), got {got}"
     ):
         check_instance(x, 2)  # type: ignore[arg-type] # wrong types are what is tried
+
+
+@pytest.mark.parametrize("value", [10**400, np.inf, np.nan, -0.1, "1", True, None])
+def test_numbers_are_floats_within_their_bounds(value: object) -> None:
+    """An integer that is no float is refused like any other, also where there is no most."""
+    with pytest.raises(ParameterError, match=r"gain: expected a number in \[0, inf\]"):
+        check_number("gain", value, 0, np.inf)

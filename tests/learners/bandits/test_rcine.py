@@ -145,6 +145,16 @@ def test_without_estimator_nothing_is_kept() -> None:
     assert not any(name.startswith("block_") and name != "block_size" for name in learner.state())
 
 
+def test_an_estimator_can_come_later() -> None:
+    """Also to a learner that had none: it asks after the next block."""
+    learner, estimator = RCINE(2, 3, block_size=20), _Estimator(NoiseRates(0.2, 0.1))
+    play(learner, np.random.default_rng(0), 30)
+    learner.attach_estimator(estimator)
+    play(learner, np.random.default_rng(0), 20)
+    assert [len(xs) for xs, _, _ in estimator.asked] == [20]
+    assert (learner.rho_0, learner.rho_1) == (0.2, 0.1)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "match"),
     [

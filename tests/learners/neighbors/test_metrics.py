@@ -127,7 +127,7 @@ def test_distances_of_keys() -> None:
         assert measure.distances(measure.keys(left, right)).tolist() == [distance]
 
 
-@pytest.mark.parametrize("name", ["l2", "", None, 3])
+@pytest.mark.parametrize("name", ["l2", "", None, 3, []])
 def test_unknown_metric_is_refused(name: str) -> None:
     """The known names are listed."""
     with pytest.raises(ParameterError, match="metric: expected 'euclidean' or"):
