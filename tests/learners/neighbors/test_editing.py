@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from learners.errors import InputError, ParameterError
 from learners.neighbors.editing import (
+    _accuracy,
     _condemned,
     _nearest_enemies,
     _pairwise,
@@ -122,6 +123,18 @@ def test_hmn_ei_takes_a_mislabelled_example() -> None:
     assert not kept[7]
     assert 4 <= kept.sum() < 60
     assert wilson(xs[kept], labels[kept], 1).all()
+
+
+def test_hmn_ei_ends_before_it_does_harm() -> None:
+    """Of labels at random, one nearest neighbour on what is kept is right no less often."""
+    rng, smaller = np.random.default_rng(7), 0
+    for _ in range(30):
+        xs, labels = rng.integers(0, 9, (16, 1)).astype(np.float64), rng.integers(0, 2, 16)
+        kept = hmn_ei(xs, labels)
+        keys, codes = _pairwise(xs, labels)
+        assert _accuracy(keys, codes, kept) >= _accuracy(keys, codes, np.ones(16, np.bool_))
+        smaller += not kept.all()
+    assert smaller > 5
 
 
 @pytest.mark.parametrize("keep", FILTERS)
