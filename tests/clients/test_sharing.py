@@ -22,10 +22,10 @@ from clients import Client
 client = Client(sys.argv[1])
 client.live()
 child = os.fork()
-client.live()
 if child:
     os.waitpid(child, 0)
     client.live()
+client.live()
 """
 
 

@@ -58,9 +58,10 @@ async def test_what_arrives_meanwhile_goes_together() -> None:
 
 
 async def test_a_commit_is_bounded() -> None:
-    """However much waits, one commit takes a bounded part of it, in order."""
+    """However much waits, and may go, one commit takes a bounded part of it, in order."""
     commits = Commits()
     commits.gate.set_result(None)
+    commits.most = 3 * MOST_ITEMS
     count = 2 * MOST_ITEMS + 3
     async with asyncio.timeout(FOREVER_S):
         answers = await asyncio.gather(*(commits.submit(item) for item in range(count)))

@@ -4,7 +4,7 @@ import base64
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.ids import (
@@ -70,6 +70,8 @@ def test_an_id_holds_for_one_incarnation_of_one_model(secret: bytes, model: str)
 
 
 @settings(deadline=None)
+@example("_" * (ID_CHARS + 4))
+@example("_" * (ID_CHARS - 4))
 @given(st.text() | st.text(min_size=ID_CHARS, max_size=ID_CHARS))
 def test_any_text_is_no_id(text: str) -> None:
     """Text of any kind is refused without an error, foreign characters and surrogates too."""
