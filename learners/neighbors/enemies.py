@@ -54,7 +54,7 @@ class _EnemyLists(NeighborLists):
         self._search_each(owners)
 
     def _rule_out(self, owners: Slots, low: Rows) -> None:
-        super()._rule_out(owners, low)
+        # The owner itself has its label, too.
         labels = self._window.labels
         low[labels[: low.shape[1]] == labels[owners][:, np.newaxis]] = _FAR
 

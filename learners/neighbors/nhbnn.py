@@ -109,7 +109,7 @@ class NHBNN(HubnessLearner):
         occurred = self._occurrences.by_label[found.slots] + self._labels_of(found)
         places = self._places() if self.normalised else self._places() - 1
         room = places * counts + self.smoothing * len(self)
-        likelihoods = (occurred + self.smoothing) / np.maximum(room, self.smoothing)
+        likelihoods = (occurred + self.smoothing) / room
         for line in np.flatnonzero(self._occurrences.total(found.slots) <= self.anti_hub):
             label = int(self._examples.labels[found.slots[line]])
             likelihoods[line] = self._anti_hub_factor(likelihoods[line], label, counts)
