@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -52,6 +53,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def want_one_thread() -> None:
+    """Say so where libraries may use more: a thread that waits spins, and counts as CPU time."""
+    if os.environ.get("OMP_NUM_THREADS") != "1":
+        print("not one thread: set OMP_NUM_THREADS=1 for numbers to compare", flush=True)
 
 
 def count(text: str) -> int:

@@ -15,7 +15,6 @@ parts of the first loop, of which the middle one counts.
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.command import Target, at_least, at_most, report
+from benchmarks.command import Target, at_least, at_most, report, want_one_thread
 from benchmarks.neighbor_peers import PEERS, build
 from learners.neighbors.counts import Occurrences
 from learners.neighbors.graph import list_width
@@ -184,8 +183,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true", help="two shapes, fewer steps")
     args = parser.parse_args()
-    if os.environ.get("OMP_NUM_THREADS") != "1":
-        print("not one thread: set OMP_NUM_THREADS=1 for numbers to compare")
+    want_one_thread()
     measured = {}
     for n, d in QUICK_SHAPES if args.quick else SHAPES:
         n_steps = N_QUICK_STEPS if args.quick else N_STEPS

@@ -2,7 +2,8 @@
 
 Run::
 
-    python -m benchmarks.noise_rates --data ../shared/data [--json] [--quick] [--out out]
+    OMP_NUM_THREADS=1 python -m benchmarks.noise_rates --data ../shared/data [--json] [--quick]
+        [--out out]
 
 Four parts. ``tables``: the settings of tables 1 and 2 of Agarwal and Manwani (2021), a block of
 50,000 rounds of RCNBF with the true rates, three seeds; beside it the paper's two rules on the
@@ -36,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.command import report
+from benchmarks.command import report, want_one_thread
 from benchmarks.datasets import Dataset, check, load
 from benchmarks.kept import Cell, Kept
 from benchmarks.noise_rates_plain import AUTHORS, predict
@@ -285,6 +286,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="under three minutes")
     args = parser.parse_args()
     out = args.out / "quick" if args.quick else args.out
+    want_one_thread()
     plan = QUICK if args.quick else FULL
     check(("mnist", *plan.datasets, *plan.label_datasets), args.data)
     kept = Kept(out / "noise_rates.json")
