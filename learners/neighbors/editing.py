@@ -174,7 +174,7 @@ def drop3(xs: FloatArray, labels: IntArray, k: int = _DEFAULT_K) -> Kept:
     alive = np.ones(len(edited), dtype=np.bool_)
     near = [_first_alive(line, alive, k + 1) for line in ranked]
     for i in np.argsort(-_nearest_enemies(keys, own), kind="stable").tolist():
-        associates = [a for a in range(len(edited)) if a != i and i in near[a]]
+        associates = [a for a in range(len(edited)) if i in near[a]]
         right_with = sum(_vote(own[near[a][:k]]) == own[a] for a in associates)
         without = [[n for n in near[a] if n != i][:k] for a in associates]
         right_without = sum(

@@ -233,8 +233,11 @@ def test_an_estimate_is_doubted_no_more_than_a_new_label() -> None:
 
 
 def test_bad_estimates_are_refused() -> None:
-    """An error below 0 is named, and nothing has changed."""
+    """An error below 0 or without end, and a rate of 1, are named, and nothing has changed."""
     rates, good = RateFilter(2, NoiseRates(0.2, 0.2)), np.array([0.1, 0.2])
-    with pytest.raises(InputError, match="rho_1_error"):
-        rates.set_each(good, good, good, -good)
+    for error in (-good, good * np.inf):
+        with pytest.raises(InputError, match="rho_1_error"):
+            rates.set_each(good, good, good, error)
+    with pytest.raises(InputError, match="rho_1:"):
+        rates.set_each(good, np.array([1.0, 0.2]), good, good)
     assert rates.of(0) == (0.2, 0.2)

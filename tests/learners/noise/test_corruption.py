@@ -246,6 +246,7 @@ def test_seed_decides_and_inputs_stay() -> None:
         (lambda: flip_by_hubness(codes(2, 4), 2, 0.5, codes(2, 3), rng()), "k_occurrences"),
         (lambda: flip_by_tfidf(codes(2, 4), 2, 0.5, np.full(4, np.nan), rng()), "weights"),
         (lambda: tfidf_weights(np.array([[-1.0]])), "counts"),
+        (lambda: tfidf_weights(np.array([[np.inf, 1.0]])), "counts"),
         (lambda: flip_uniform(codes(2, 4), wrong(2.5), 0.5, rng()), "n_labels"),
         (lambda: flip_by_hubness(codes(2, 2), 2, 0.5, wrong(np.array([np.nan, 1])), rng()), "k_oc"),
         (lambda: flip_bits_by_label(codes(2, 0), codes(2, 0), [], rng()), "rates"),
