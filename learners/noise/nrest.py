@@ -91,7 +91,8 @@ class NREst:
         At least 2 and at most 200, the rounds of the smallest block; default 3. Cost grows with
         it; more help where rounds are few.
     most_epochs
-        Epochs of one fold at most, default 30.
+        Epochs of one fold at most; None (default) for 30, of blocks of less than 50,000 rounds for
+        as many more as their epochs are shorter.
     beta_min
         Rates are kept to ``rho_0 + rho_1 <= 1 - beta_min``; in (0, 1), default 0.05.
     time_limit_s
@@ -132,7 +133,7 @@ class NREst:
         rule: str = "mixture",
         seed: int = 0,
         folds: int = 3,
-        most_epochs: int = 30,
+        most_epochs: int | None = None,
         beta_min: float = 0.05,
         time_limit_s: float | None = None,
         threads: int = 1,
@@ -142,7 +143,7 @@ class NREst:
         self.rule = check_choice("rule", rule, RULES)
         self.seed = check_count("seed", seed, 0)
         self.folds = check_count("folds", folds, 2, LEAST_ROUNDS)
-        self.most_epochs = check_count("most_epochs", most_epochs)
+        self.most_epochs = None if most_epochs is None else check_count("most_epochs", most_epochs)
         self.beta_min = check_number("beta_min", beta_min, 1e-3, 1.0 - 1e-3)
         if time_limit_s is not None:
             time_limit_s = check_number("time_limit_s", time_limit_s, 0.0, _LONGEST_S)
