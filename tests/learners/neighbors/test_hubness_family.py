@@ -384,3 +384,14 @@ def test_own_logarithms() -> None:
     votes: NDArray[np.float64] = np.array([voter.votes for voter in learner.neighbors(QUERIES[0])])
     expected = votes.sum(axis=0) + np.array([math.log(n / 10) for n in (3, 4, 3)])
     assert learner.scores(QUERIES[0]).tolist() == pytest.approx(expected.tolist())
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_nearer_neighbours_of_nwknn_count_more_where_it_is_said(weighted: bool) -> None:
+    """By hand: shares of 1, 1/4 and 1/16 for distances of 1, 2 and 4; two of three have label 1."""
+    learner = NWKNN(1, 2, k=3, weighted=weighted)
+    learner.learn_many(np.array([[1.0], [2.0], [4.0]]), np.array([0, 1, 1]))
+    shares = np.array([16, 4, 1]) / 21 if weighted else np.ones(3)
+    rare = np.array([1.0, 2**-0.25, 2**-0.25])
+    votes = [voter.votes.sum() for voter in learner.neighbors(np.zeros(1))]
+    np.testing.assert_allclose(votes, shares * rare, rtol=1e-14)
