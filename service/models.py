@@ -348,7 +348,8 @@ async def _check_labels(fold: Fold, before: dict[str, bool], after: dict[str, bo
     if not any(after.values()):
         raise Invalid.of("retire", "at least one label that stays", "all of them")
     if len(after) > MAX_LABELS:
-        raise Invalid.of("add", f"at most {MAX_LABELS} labels, retired ones among them", f"{len(after)}")
+        most = f"at most {MAX_LABELS} labels, retired ones among them"
+        raise Invalid.of("add", most, f"{len(after)}")
     n_features = fold.contest.learner.n_features
     check_size(n_features, len(after))
     if len(after) > len(before):
