@@ -119,20 +119,15 @@ async def test_a_window_for_each_label_is_bounded_as_it_grows(client: httpx.Asyn
     assert "window times features times labels at most" in said
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+async def test_a_challenger_that_no_call_takes_is_refused(client: httpx.AsyncClient) -> None:
+    """Protects from a fault of the service over what somebody wrote into a file."""
+    lines = await exported(client, await create(client))
+    for change in (
         ChallengerChange("add", "c"),
         ChallengerChange("add", "c", {"gamma": 0.1}),
         ChallengerChange("add", "no name", {"kind": "banditron"}),
-    ],
-)
-async def test_a_challenger_that_no_call_takes_is_refused(
-    client: httpx.AsyncClient, change: ChallengerChange
-) -> None:
-    """Protects from a fault of the service over what somebody wrote into a file."""
-    lines = await exported(client, await create(client))
-    assert "event 1" in await refusal(client, forged(lines, Kind.CHALLENGER, change))
+    ):
+        assert "event 1" in await refusal(client, forged(lines, Kind.CHALLENGER, change))
 
 
 @pytest.mark.parametrize("propensity", [0.0, -0.5, 5.0, 1e300])

@@ -116,16 +116,8 @@ async def test_changes_build_on_those_of_others(valkey_url: str) -> None:
         await one.delete(path)
 
 
-@pytest.mark.parametrize(
-    ("call", "body"),
-    [
-        ("labels", {"add": ["d"]}),
-        ("rates", {"rho_0": 0.3, "rho_1": 0.1}),
-        ("challengers", {"name": "passive", "learner": {"kind": "bpa"}}),
-    ],
-)
 async def test_who_is_always_too_late_is_told(
-    valkey_url: str, monkeypatch: pytest.MonkeyPatch, call: str, body: dict[str, Any]
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Protects from an answer as if a change had been made that others kept from being made."""
 
@@ -134,11 +126,15 @@ async def test_who_is_always_too_late_is_told(
 
     async with app_client(valkey_url) as client:
         path = await create(client)
-        with monkeypatch.context() as patch:
-            patch.setattr(Store, "append", outrun)
+        monkeypatch.setattr(Store, "append", outrun)
+        for call, body in (
+            ("labels", {"add": ["d"]}),
+            ("rates", {"rho_0": 0.3, "rho_1": 0.1}),
+            ("challengers", {"name": "passive", "learner": {"kind": "bpa"}}),
+        ):
             answer = await client.post(f"{path}/{call}", json=body)
-        assert answer.status_code == 409
-        assert "try again" in answer.json()["error"]["message"]
+            assert answer.status_code == 409
+            assert "try again" in answer.json()["error"]["message"]
         await client.delete(path)
 
 
