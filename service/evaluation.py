@@ -23,7 +23,7 @@ from service.errors import Unavailable
 from service.evaluation_wire import EvaluationOut, PolicyKind, PolicyOut, RatesFrom, ValueOut
 from service.events import Decision, Rates, Round
 from service.fold import Fold
-from service.newest import Logged, Newest, doubt_about, read_newest
+from service.newest import FAR, Logged, Newest, doubt_about, read_newest
 from service.replica import Replica
 from service.store import Store
 
@@ -36,9 +36,9 @@ MOST_CONSTANT = 20
 #: Below this an interval, which takes sums for normal, promises too much.
 LEAST_EFFECTIVE = 100
 #: Weights average 1 where the log could show all that the policy does and says truly how probable
-#: it was: standard errors by which chance hardly ever leads away from that, and what propensities
-#: do that are told with two digits (a seventh as .14).
-FAR, ROUNDED = 4.0, 0.03
+#: it was: but for chance, and for what propensities do that are told with two digits (a seventh as
+#: .14).
+ROUNDED = 0.03
 TRUSTED = "trusted"
 
 

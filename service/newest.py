@@ -14,7 +14,7 @@ MOST_MISSING = 0.05
 #: So many rounds that were all clicked are no chance.
 _MANY = 100
 #: Standard deviations by which numbers of rounds hardly ever differ by chance.
-_FAR = 4.0
+FAR = 4.0
 
 
 class Logged(NamedTuple):
@@ -83,6 +83,6 @@ def doubt_of(rounds: list[Logged], waiting: int, since_ms: int) -> str:
     made_up_for = sum(each.issued_ms < since_ms for each in payloads)
     missing = waiting - made_up_for
     # Both numbers vary by chance, where there are two.
-    if missing > MOST_MISSING * len(rounds) + _FAR * made_up_for**0.5:
+    if missing > MOST_MISSING * len(rounds) + FAR * made_up_for**0.5:
         return f"{missing:,} rounds are missing, most without a click: their silence is not over"
     return ""
