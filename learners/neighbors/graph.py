@@ -158,13 +158,8 @@ class NeighborGraph:
         """Return the keys of all `neighbors`, (m, k); infinite in a place without a neighbour."""
         return self._pools[pool].keys.take(slots, axis=0)[:, : self.k]
 
-    def reverse(self, slot: int) -> Slots:
-        """Return the slots that have `slot` among their neighbours, ascending."""
-        every = np.arange(self.window.extent)
-        return np.flatnonzero((self.neighbors(every) == slot).any(axis=1))
-
     # -- changing -------------------------------------------------------------------------
-    def insert(self, rows: Rows, labels: NDArray[np.integer], time_s: float = 0.0) -> Slots:
+    def insert(self, rows: Rows, labels: NDArray[np.integer]) -> Slots:
         """Append examples, in order, and evict as many of the oldest as that takes.
 
         Parameters
@@ -174,8 +169,6 @@ class NeighborGraph:
             capacity only the last stay.
         labels
             Shape (m,): codes, below `n_classes` in a graph by class.
-        time_s
-            When they came, for `evict_before`.
 
         Returns
         -------
@@ -189,27 +182,23 @@ class NeighborGraph:
         """
         check_rows(rows, self.window.n_features)
         check_labels(labels, len(rows), len(self._pools) if self._by_class else None)
-        return self.insert_sound(rows, labels, time_s)
+        return self.insert_sound(rows, labels)
 
     def insert_sound(
-        self,
-        rows: Rows,
-        labels: NDArray[np.integer],
-        time_s: float = 0.0,
-        proposals: Proposals | None = None,
+        self, rows: Rows, labels: NDArray[np.integer], proposals: Proposals | None = None
     ) -> Slots:
         """Do what `insert` does, with rows that are known to be `sound`.
 
         `proposals` are the window's for these rows, where they are known; they are overwritten.
         """
         if len(rows) and not len(self.window):
-            return self._fill(rows, labels, time_s)
+            return self._fill(rows, labels)
         window = self.window
         if len(rows) <= self._step:
-            return self._replace(window.surplus(len(rows)), rows, labels, time_s, proposals)
+            return self._replace(window.surplus(len(rows)), rows, labels, proposals)
         for start in range(0, len(rows), self._step):
             some = slice(start, start + self._step)
-            self._replace(window.surplus(len(rows[some])), rows[some], labels[some], time_s)
+            self._replace(window.surplus(len(rows[some])), rows[some], labels[some], None)
         return window.live()[-len(rows) :]
 
     def insert_and_find(
@@ -225,7 +214,7 @@ class NeighborGraph:
             self.insert_sound(rows[:1], labels, proposals=proposals.of(0))
             return find(window, rows[1], wanted.most, ties=wanted.ties)
         low, margin, sizes, _ = proposals
-        change = self._begin(1, rows[:1], labels, 0.0, low[:1], sizes[:1])
+        change = self._begin(1, rows[:1], labels, low[:1], sizes[:1])
         # Of the one that has just come nothing was proposed: its key is to be computed.
         low[1, change.new] = _FAR_BELOW
         (pool,) = self._pools
@@ -247,24 +236,18 @@ class NeighborGraph:
             raise InputError(expected("count", "an integer of at least 0", count))
         count = min(count, len(self.window))
         if count:
-            self._replace(count, self.window.rows[:0], np.zeros(0, dtype=np.int32))
-
-    def evict_before(self, time_s: float) -> int:
-        """Evict the oldest examples that came before `time_s`; return how many."""
-        count = self.window.older_than(time_s)
-        self.evict(count)
-        return count
+            self._replace(count, self.window.rows[:0], np.zeros(0, dtype=np.int32), None)
 
     # -- inside ---------------------------------------------------------------------------
     def _new_pool(self) -> NeighborLists:
         return NeighborLists(self.window, self.k, list_width(self.k))
 
-    def _fill(self, rows: Rows, labels: NDArray[np.integer], time_s: float) -> Slots:
+    def _fill(self, rows: Rows, labels: NDArray[np.integer]) -> Slots:
         """Fill the empty window: each list is searched once, over all that came."""
         window = self.window
         skipped = max(0, len(rows) - window.capacity)
         window.first = window.next = window.next + skipped
-        new = window.append(rows[skipped:], labels[skipped:], time_s)
+        new = window.append(rows[skipped:], labels[skipped:])
         for number, pool in enumerate(self._pools):
             pool.add_members(new[window.labels[new] == number] if self._by_class else new)
         for pool in self._pools:
@@ -274,28 +257,17 @@ class NeighborGraph:
         return new
 
     def _replace(
-        self,
-        n_gone: int,
-        rows: Rows,
-        labels: NDArray[np.integer],
-        time_s: float = 0.0,
-        proposals: Proposals | None = None,
+        self, n_gone: int, rows: Rows, labels: NDArray[np.integer], proposals: Proposals | None
     ) -> Slots:
         """Evict the oldest and append new ones, in one change as observers see it."""
         if proposals is None:
             proposals = self.window.propose(rows)
-        change = self._begin(n_gone, rows, labels, time_s, proposals.low, proposals.sizes)
+        change = self._begin(n_gone, rows, labels, proposals.low, proposals.sizes)
         self._end(change, self._find(change.new, rows, proposals))
         return change.new
 
     def _begin(
-        self,
-        n_gone: int,
-        rows: Rows,
-        labels: NDArray[np.integer],
-        time_s: float,
-        low: Rows,
-        sizes: FloatArray,
+        self, n_gone: int, rows: Rows, labels: NDArray[np.integer], low: Rows, sizes: FloatArray
     ) -> _Change:
         """Change the window; of the lists, the new examples' are not found yet."""
         window = self.window
@@ -307,7 +279,7 @@ class NeighborGraph:
         for observer in self._observers:
             observer.forget(before)
         window.forget(n_gone)
-        new = window.append(rows, labels, time_s, sizes)
+        new = window.append(rows, labels, sizes)
         for pool, (left, _) in zip(self._pools, plans, strict=True):
             pool.remove_members(left)
             if not len(new):

@@ -67,7 +67,7 @@ class Window:
     Parameters
     ----------
     capacity
-        Most examples held, at least 1. Memory is ``4 d + 12`` bytes for each.
+        Most examples held, at least 1. Memory is ``4 d + 8`` bytes for each.
     n_features
         Length d of an instance.
     metric
@@ -101,7 +101,6 @@ class Window:
         self.labels[-1] = NO_LABEL
         self.first = 0
         self.next = 0
-        self._times: FloatArray = np.zeros(self.capacity)
 
     def __len__(self) -> int:
         return self.next - self.first
@@ -135,25 +134,12 @@ class Window:
         """Return how many must go before `incoming` more fit."""
         return max(0, len(self) + incoming - self.capacity)
 
-    def older_than(self, time_s: float) -> int:
-        """Return how many examples, from the oldest on, were appended before `time_s`."""
-        stale = self._times[self.live()] < time_s
-        return len(stale) if stale.all() else int(np.argmin(stale))
-
-    def make_room(self, incoming: int) -> None:
-        """Forget as many of the oldest examples as `incoming` new ones need."""
-        self.forget(self.surplus(incoming))
-
     def forget(self, count: int) -> None:
         """Forget the `count` oldest examples."""
         self.first += count
 
     def append(
-        self,
-        rows: Rows,
-        labels: NDArray[np.integer],
-        time_s: float = 0.0,
-        sizes: FloatArray | None = None,
+        self, rows: Rows, labels: NDArray[np.integer], sizes: FloatArray | None = None
     ) -> Slots:
         """Store new examples, for which there must be room, and return their slots.
 
@@ -168,7 +154,6 @@ class Window:
         self.rows[places] = rows
         self._sizes[places] = self.metric.sizes(rows) if sizes is None else sizes
         self.labels[places] = labels
-        self._times[places] = time_s
         self.next += len(rows)
         return slots
 
@@ -187,7 +172,7 @@ class Window:
     def push_sound(self, rows: Rows, labels: NDArray[np.integer]) -> None:
         """Do what `push` does, with rows that are known to be `sound`, and labels to be codes."""
         skipped = max(0, len(rows) - self.capacity)
-        self.make_room(len(rows) - skipped)
+        self.forget(self.surplus(len(rows) - skipped))
         if skipped:
             self.first = self.next = self.next + skipped
         self.append(rows[skipped:], labels[skipped:])
