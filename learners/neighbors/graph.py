@@ -13,7 +13,7 @@ from learners.base import check_count
 from learners.errors import InputError, ParameterError, expected
 from learners.neighbors.lists import NeighborLists, Revision
 from learners.neighbors.metrics import Proposals, Rows, Slots
-from learners.neighbors.search import Found, Wanted, find, queries_per_pass
+from learners.neighbors.search import Found, Lines, Wanted, find, queries_per_pass
 from learners.neighbors.window import Window, check_labels, check_rows
 from learners.validation import FloatArray, is_integer
 
@@ -217,8 +217,8 @@ class NeighborGraph:
         change = self._begin(1, rows[:1], labels, low[:1], sizes[:1])
         # Of the one that has just come nothing was proposed: its key is to be computed.
         low[1, change.new] = _FAR_BELOW
+        self._add_members(change.new)
         (pool,) = self._pools
-        pool.add_members(change.new)
         known = Proposals(low, margin, sizes, unsure=1)
         own, found = pool.near_and(change.new, rows, known, wanted)
         self._end(change, [own])
@@ -248,8 +248,7 @@ class NeighborGraph:
         skipped = max(0, len(rows) - window.capacity)
         window.first = window.next = window.next + skipped
         new = window.append(rows[skipped:], labels[skipped:])
-        for number, pool in enumerate(self._pools):
-            pool.add_members(new[window.labels[new] == number] if self._by_class else new)
+        self._add_members(new)
         for pool in self._pools:
             pool.search(new)
         for observer in self._observers:
@@ -287,7 +286,7 @@ class NeighborGraph:
                 pool.discard(gone)
         return _Change(new, [plan for _, plan in plans], seen_once)
 
-    def _end(self, change: _Change, found: Sequence[Found]) -> None:
+    def _end(self, change: _Change, found: Sequence[Lines]) -> None:
         """Put the lists in order, with what was found for the new examples, by pool."""
         for pool, plan, own in zip(self._pools, change.plans, found, strict=True):
             too_short = pool.revise(plan, change.new, own)
@@ -309,7 +308,7 @@ class NeighborGraph:
             low, rows, came = low[mine], rows[mine], came[mine]
         return left, pool.plan(gone, left, low, rows, came)
 
-    def _find(self, new: Slots, rows: Rows, proposals: Proposals) -> list[Found]:
+    def _find(self, new: Slots, rows: Rows, proposals: Proposals) -> list[Lines]:
         """Return who is near the new examples, by pool, out of proposals made before they came."""
         window, low = self.window, proposals.low
         if window.extent > low.shape[1]:
@@ -321,14 +320,19 @@ class NeighborGraph:
             among = window.propose_among(new)
             low[:, new] = among.low
             proposals = proposals._replace(margin=np.maximum(proposals.margin, among.margin))
-        for number, pool in enumerate(self._pools):
-            pool.add_members(new[window.labels[new] == number] if self._by_class else new)
+        self._add_members(new)
         if self._by_class:
             # Each pool rules out others.
             return [
                 pool.near(new, rows, proposals._replace(low=low.copy())) for pool in self._pools
             ]
         return [self._pools[0].near(new, rows, proposals)]
+
+    def _add_members(self, new: Slots) -> None:
+        """Put new examples into the pools that they belong to."""
+        for number, pool in enumerate(self._pools):
+            mine = new[self.window.labels[new] == number] if self._by_class else new
+            pool.add_members(mine)
 
     def _coming(self, count: int) -> Slots:
         """Return the slots that the next `count` examples will have."""

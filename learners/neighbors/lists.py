@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from learners.neighbors.metrics import Proposals, Rows, Slots
 from learners.neighbors.search import (
     Found,
+    Lines,
     Wanted,
     above,
+    as_line,
     nearest_each,
-    nearest_of_each,
-    padded,
+    nearest_lines,
     queries_per_pass,
 )
 from learners.neighbors.window import Window
@@ -117,7 +118,7 @@ class NeighborLists:
             keys[:, -1] = np.inf
         return Revision(owners, in_front, slots, keys, bounds)
 
-    def revise(self, revision: Revision, new: Slots, found: Found) -> Slots:
+    def revise(self, revision: Revision, new: Slots, found: Lines) -> Slots:
         """Do what was planned, and give new owners what `near` found for them.
 
         Returns whose lists ran too short, to be searched anew.
@@ -183,7 +184,7 @@ class NeighborLists:
         queries: Rows,
         proposals: Proposals,
         lines: NDArray[np.intp] | None = None,
-    ) -> Found:
+    ) -> Lines:
         """Return the members nearest to `owners`, one more than a list holds: its key is the bound.
 
         They are found out of proposals for the owners' rows, which are overwritten. Each owner has
@@ -194,14 +195,14 @@ class NeighborLists:
             low += self._outside[: low.shape[1]]
         if lines is None or len(owners) == 1:
             self._rule_out(owners, low)
-        found = nearest_of_each(self._window, queries, proposals, self.width + 1)
+        found = nearest_lines(self._window, queries, proposals, self.width + 1)
         if lines is not None:
             found = _without(owners, found.slots[lines], found.keys[lines])
         return found
 
     def near_and(
         self, owner: Slots, rows: Rows, proposals: Proposals, wanted: Wanted
-    ) -> tuple[Found, Found]:
+    ) -> tuple[Lines, Found]:
         """Return `near` of one owner, whose row is the first of two, and who is near the second.
 
         Every live slot is in the pool.
@@ -209,7 +210,7 @@ class NeighborLists:
         self._rule_out(owner, proposals.low[:1])
         count = self.width + 1
         own, other = nearest_each(self._window, rows, proposals, [Wanted(count), wanted])
-        return padded(self._window, own, count), other
+        return as_line(self._window, own, count), other
 
     # -- inside ---------------------------------------------------------------------------
     def _search_each(self, owners: Slots) -> None:
@@ -285,13 +286,13 @@ def _few_columns(keys: FloatArray, members: Slots) -> tuple[FloatArray, Slots]:
     return np.take_along_axis(keys, order, axis=1), members[order]
 
 
-def _without(owners: Slots, slots: Slots, keys: FloatArray) -> Found:
+def _without(owners: Slots, slots: Slots, keys: FloatArray) -> Lines:
     """Take each owner out of its line; what is then the last place stays as it was."""
     own = slots == owners[:, np.newaxis]
     last = slots.shape[1] - 1
     place = np.where(own.any(axis=1), own.argmax(axis=1), last)[:, np.newaxis]
     others = np.arange(last + 1)
     others = np.minimum(others + (others >= place), last)
-    return Found(
+    return Lines(
         np.take_along_axis(slots, others, axis=1), np.take_along_axis(keys, others, axis=1)
     )

@@ -27,6 +27,16 @@ class Found(NamedTuple):
     keys: FloatArray
 
 
+class Lines(NamedTuple):
+    """Neighbours of some queries as lists hold them: (q, count), a line for each, as `Found` is.
+
+    A place that is left over holds ``window.capacity`` and infinity.
+    """
+
+    slots: Slots
+    keys: FloatArray
+
+
 class Wanted(NamedTuple):
     """How many neighbours of a query are to be found, all if the window holds fewer.
 
@@ -181,15 +191,12 @@ def _first(slots: Slots, keys: FloatArray, wanted: Wanted) -> Found:
     return Found(slots.take(order), keys)
 
 
-def nearest_of_each(window: Window, queries: Rows, proposals: Proposals, count: int) -> Found:
-    """Return the `count` nearest to each query (q, d): slots and keys (q, count).
-
-    Of fewer than `count`, the places left over hold ``window.capacity`` and infinity.
-    """
+def nearest_lines(window: Window, queries: Rows, proposals: Proposals, count: int) -> Lines:
+    """Return the `count` nearest to each query (q, d), out of proposals as for `nearest_each`."""
     low = proposals.low
     if len(low) == 1:
         (found_one,) = nearest_each(window, queries, proposals, [Wanted(count)])
-        return padded(window, found_one, count)
+        return as_line(window, found_one, count)
     lines, slots = np.divmod(_candidates(proposals, count), low.shape[1])
     counts = np.bincount(lines, minlength=len(low))
     places = np.arange(len(lines)) - (np.add.accumulate(counts) - counts)[lines]
@@ -202,15 +209,15 @@ def nearest_of_each(window: Window, queries: Rows, proposals: Proposals, count: 
     found[lines, places] = slots
     keys[lines, places] = window.keys_of_pairs(slots, queries, lines)
     order = keys.argsort(axis=1, kind="stable")[:, :count]
-    return Found(np.take_along_axis(found, order, axis=1), np.take_along_axis(keys, order, axis=1))
+    return Lines(np.take_along_axis(found, order, axis=1), np.take_along_axis(keys, order, axis=1))
 
 
-def padded(window: Window, found: Found, count: int) -> Found:
-    """Return what was found for one query as a line of `count` places, as lists hold it."""
+def as_line(window: Window, found: Found, count: int) -> Lines:
+    """Return what was found for one query as a line of `count` places."""
     if len(found.slots) == count:
-        return Found(found.slots.astype(np.int32)[np.newaxis], found.keys[np.newaxis])
+        return Lines(found.slots.astype(np.int32)[np.newaxis], found.keys[np.newaxis])
     slots = np.full((1, count), window.capacity, dtype=np.int32)
     keys = np.full((1, count), np.inf)
     slots[0, : len(found.slots)] = found.slots
     keys[0, : len(found.keys)] = found.keys
-    return Found(slots, keys)
+    return Lines(slots, keys)
