@@ -35,15 +35,7 @@ from learners.bandits.perceptron import Perceptron
 from learners.bandits.rcine import RCINE
 from learners.bandits.rcnbf import RCNBF
 from learners.bandits.soba import SOBA
-from learners.base import (
-    BoolArray,
-    Distribution,
-    FloatArray,
-    Learner,
-    Outcome,
-    State,
-    StateValue,
-)
+from learners.base import BoolArray, Distribution, FloatArray, Learner, Outcome, State, StateValue
 from learners.drawing import draw, draw_each
 from learners.errors import (
     InputError,

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.errors import InputError, ParameterError, StateError, UnsupportedError, expected
-from learners.validation import check_instance, is_integer, is_number
+from learners.validation import check_count, check_instance, described, is_integer, is_number
 
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -335,15 +335,6 @@ class Learner(ABC):
         return np.flatnonzero(mask)
 
 
-def check_count(name: str, value: object, least: int = 1, most: int | None = None) -> int:
-    """Return `value` if it is a plain integer in [least, most], else raise ParameterError."""
-    if is_integer(value) and value >= least:
-        if most is None or value <= most:
-            return int(value)
-        raise ParameterError(expected(name, f"an integer of at most {most:,}", value))
-    raise ParameterError(expected(name, f"an integer of at least {least}", value))
-
-
 def check_kind(state: Mapping[str, StateValue], kind: str) -> None:
     """Raise StateError unless `state` was saved by a learner of this kind."""
     found = state.get("kind")
@@ -364,7 +355,7 @@ def state_array(state: Mapping[str, StateValue], name: str, shape: tuple[int, ..
     value = state_value(state, name)
     if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.shape != shape:
         what = f"a float64 array of shape {shape}"
-        raise StateError(f"state's {name}: expected {what}, got {shape_of(value)}")
+        raise StateError(f"state's {name}: expected {what}, got {described(value)}")
     # Written so that NaN, which compares as false, is refused.
     if not (np.abs(value) <= MAX_STATE).all():
         what = f"finite numbers of size at most {MAX_STATE:g}"
@@ -383,7 +374,7 @@ def state_integers(
     value = state_value(state, name)
     what = f"{'any number' if size is None else size} of {np.dtype(kind)} in [0, {below})"
     if not isinstance(value, np.ndarray) or value.dtype != kind or value.ndim != 1:
-        raise StateError(f"state's {name}: expected {what}, got {shape_of(value)}")
+        raise StateError(f"state's {name}: expected {what}, got {described(value)}")
     if size is not None and len(value) != size:
         raise StateError(f"state's {name}: expected {what}, got {len(value)}")
     integers = value.astype(kind)
@@ -391,13 +382,6 @@ def state_integers(
     if len(bad):
         raise StateError(expected(f"state's {name}", what, int(bad[0])))
     return integers
-
-
-def shape_of(value: StateValue) -> str:
-    """Return type and shape of an entry of a state, for a message, without its numbers."""
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} {value.shape}"
-    return type(value).__name__
 
 
 def state_number(state: Mapping[str, StateValue], name: str) -> float:

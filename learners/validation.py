@@ -114,6 +114,23 @@ def is_number(value: object) -> TypeGuard[float | np.integer | np.floating]:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
+def check_count(name: str, value: object, least: int = 1, most: int | None = None) -> int:
+    """Return `value` if it is an integer in [least, most], else raise ParameterError.
+
+    Examples
+    --------
+    >>> check_count("k", 0)
+    Traceback (most recent call last):
+        ...
+    learners.errors.ParameterError: k: expected an integer of at least 1, got 0
+    """
+    if is_integer(value) and value >= least:
+        if most is None or value <= most:
+            return int(value)
+        raise ParameterError(expected(name, f"an integer of at most {most:,}", value))
+    raise ParameterError(expected(name, f"an integer of at least {least}", value))
+
+
 def check_number(name: str, value: object, least: float, most: float) -> float:
     """Return `value` as a float if it is a number in [least, most], else raise ParameterError.
 

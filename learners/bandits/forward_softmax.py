@@ -33,13 +33,7 @@ from learners.bandits.rate_filter import (
 from learners.bandits.relevance_learner import RelevanceLearner, batch_sums
 from learners.bandits.shortfall import Change, Shortfall
 from learners.bandits.softmax import softmax
-from learners.base import (
-    FloatArray,
-    Outcome,
-    State,
-    StateValue,
-    state_array,
-)
+from learners.base import FloatArray, Outcome, State, StateValue, state_array
 from learners.errors import StateError, expected
 from learners.noise.rates import NoiseRates
 

@@ -7,14 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from learners.base import (
-    Distribution,
-    FloatArray,
-    Learner,
-    State,
-    StateValue,
-    state_array,
-)
+from learners.base import Distribution, FloatArray, Learner, State, StateValue, state_array
 from learners.errors import ParameterError, StateError, expected
 from learners.validation import check_instance, check_instances, check_number
 

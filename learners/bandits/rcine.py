@@ -9,17 +9,10 @@ import numpy as np
 
 from learners.bandits.banditron import DEFAULT_GAMMA
 from learners.bandits.rcnbf import RCNBF
-from learners.base import (
-    Outcome,
-    State,
-    StateValue,
-    check_count,
-    state_array,
-    state_integers,
-)
+from learners.base import Outcome, State, StateValue, state_array, state_integers
 from learners.errors import StateError, UnsupportedError, expected
 from learners.noise.rates import NoiseRates, RateEstimator
-from learners.validation import check_number
+from learners.validation import check_count, check_number
 
 #: Least beta that estimated rates are let to have: beyond it the guard shrinks them.
 DEFAULT_BETA_MIN = 0.05

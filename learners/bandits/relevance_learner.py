@@ -16,9 +16,9 @@ from learners.bandits.label_rates import LabelRates
 from learners.bandits.linear import MAX_MATRIX_ENTRIES
 from learners.bandits.random_features import MAX_WAVES
 from learners.bandits.rate_filter import RateFilter
-from learners.base import Distribution, FloatArray, Learner, check_count
+from learners.base import Distribution, FloatArray, Learner
 from learners.noise.rates import NoiseRates
-from learners.validation import check_instance, check_instances, check_number
+from learners.validation import check_count, check_instance, check_instances, check_number
 
 #: Numbers of a batch that are worked on at once: 512 KiB, which stays in a core's L2 cache.
 _ENTRIES_AT_ONCE = 65_536

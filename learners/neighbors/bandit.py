@@ -16,7 +16,6 @@ from learners.base import (
     Outcome,
     State,
     StateValue,
-    check_count,
     state_integers,
 )
 from learners.errors import ParameterError, StateError, expected
@@ -26,7 +25,7 @@ from learners.neighbors.saved import MAX_SEQ, saved_rows
 from learners.neighbors.search import find_many
 from learners.neighbors.window import MAX_WINDOW_FLOATS, Window, to_rows, wrapped
 from learners.noise.rates import NoiseRates
-from learners.validation import check_instance, check_instances, check_number
+from learners.validation import check_count, check_instance, check_instances, check_number
 
 #: Share of exploring rounds where none is given: a label's neighbours must be paid for.
 _GAMMA = 0.1

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import check_count
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.metrics import Slots
+from learners.validation import check_count
 
 Counts = NDArray[np.int64]
 

@@ -12,10 +12,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import FloatArray, check_count
+from learners.base import FloatArray
 from learners.errors import InputError, expected
 from learners.neighbors.metrics import make_metric
 from learners.neighbors.window import check_examples, to_rows
+from learners.validation import check_count
 
 IntArray: TypeAlias = NDArray[np.int64]
 Kept: TypeAlias = NDArray[np.bool_]

@@ -9,13 +9,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import check_count
 from learners.errors import InputError, ParameterError, expected
 from learners.neighbors.lists import NeighborLists, Revision
 from learners.neighbors.metrics import Proposals, Rows, Slots
 from learners.neighbors.search import Found, Lines, Wanted, find, queries_per_pass
 from learners.neighbors.window import Window, check_labels, check_rows
-from learners.validation import FloatArray, is_integer
+from learners.validation import FloatArray, check_count, is_integer
 
 #: Arrivals and departures make the length of a list a random walk, whose spread goes with the
 #: square root of the length. With a surplus of this many roots of k about one insert in a

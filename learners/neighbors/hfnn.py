@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from learners.base import FloatArray, check_count
+from learners.base import FloatArray
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
 from learners.neighbors.options import check_flag
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW
-from learners.validation import check_number
+from learners.validation import check_count, check_number
 
 #: Added to each label's occurrences where nothing is given, as in the authors' library.
 _SMOOTHING = 0.001

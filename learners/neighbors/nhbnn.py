@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from learners.base import FloatArray, check_count
+from learners.base import FloatArray
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
 from learners.neighbors.options import check_flag
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW
-from learners.validation import check_number
+from learners.validation import check_count, check_number
 
 #: Smoothing where none is given: Laplace's.
 _SMOOTHING = 1.0

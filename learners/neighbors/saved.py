@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from learners.base import StateValue, shape_of, state_value
+from learners.base import StateValue, state_value
 from learners.errors import StateError, expected
 from learners.neighbors.metrics import Rows
 from learners.neighbors.window import SOUND, sound
+from learners.validation import described
 
 #: Largest seq in a state: so far from what int64 holds that no window's seqs go beyond that.
 MAX_SEQ = 1 << 62
@@ -28,7 +29,7 @@ def saved_rows(state: Mapping[str, StateValue], n_features: int) -> Rows:
         and rows.shape[1] == n_features
     ):
         what = f"a float32 array (n, {n_features})"
-        raise StateError(expected("state's rows", what, shape_of(rows)))
+        raise StateError(f"state's rows: expected {what}, got {described(rows)}")
     good = sound(rows)
     if not good.all():
         raise StateError(expected("state's rows", SOUND, float(rows[~good][0])))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import check_count
 from learners.errors import InputError, ParameterError, expected
 from learners.neighbors.metrics import Proposals, Rows, Slots, make_metric
-from learners.validation import MAX_FEATURE, FloatArray, check_instances, described
+from learners.validation import MAX_FEATURE, FloatArray, check_count, check_instances, described
 
 Labels = NDArray[np.int32]
 Seqs = NDArray[np.int64]

@@ -15,14 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from learners.base import check_count
 from learners.errors import InputError, ParameterError, expected
 from learners.noise.estimate import IntArray, NoiseEstimate
 from learners.noise.held_out import RULES, HeldOut, read
 from learners.noise.nrest_network import Arrays, Fold, Network, Tensors, Watch, train_fold
 from learners.noise.rates import NoiseRates
 from learners.noise.verdict import LEAST_ROUNDS, Doubt, doubts, refusals
-from learners.validation import FloatArray, check_choice, check_instances, check_number
+from learners.validation import FloatArray, check_choice, check_count, check_instances, check_number
 
 #: A feature whose spread is below this share of the features' root mean square spread is not
 #: blown up to unit spread: in an image it is a pixel at the margin.
