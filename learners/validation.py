@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from learners.errors import InputError, ParameterError, expected
 
 FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
 
 #: Largest |x_i| that a learner takes. With it every bound of this package stays far below
 #: float64's 1.8e308, and no measured quantity in sensible units needs more.
@@ -42,15 +43,18 @@ def check_instance(x: FloatArray, n_features: int) -> None:
         raise InputError(_array_complaint("x", f"shape ({n_features},)", x))
 
 
-def check_instances(xs: FloatArray, n_features: int) -> None:
-    """Raise InputError unless `xs` is a float64 array (n, n_features) of valid instances."""
+def check_instances(xs: FloatArray, n_features: int | None = None) -> None:
+    """Raise InputError unless `xs` is a float64 array of valid instances.
+
+    Its shape is (n, n_features), or (n, d) with any d of at least 1 where that is None.
+    """
     if not (
         type(xs) is np.ndarray
         and xs.dtype == _FLOAT64
         and xs.ndim == 2
-        and xs.shape[1] == n_features
+        and (xs.shape[1] >= 1 if n_features is None else xs.shape[1] == n_features)
     ):
-        raise InputError(_array_complaint("xs", f"shape (n, {n_features})", xs))
+        raise InputError(_array_complaint("xs", f"shape (n, {n_features or 'd'})", xs))
     if xs.size and not (xs.max() <= MAX_FEATURE and xs.min() >= -MAX_FEATURE):
         _check_values(xs)
 
@@ -102,6 +106,39 @@ def check_numbers(name: str, values: object, n_axes: int) -> None:
         raise InputError(
             f"{name}: expected an array of numbers with {axes}, got {described(values)}"
         )
+
+
+def check_codes(
+    name: str,
+    codes: NDArray[np.integer],
+    n_codes: int,
+    *,
+    size: int | None = None,
+    int64: bool = False,
+) -> None:
+    """Raise InputError unless `codes` is an array (n,) of integers in [0, `n_codes`).
+
+    `size` is n, where that is known; `int64` says whether they must be of this type.
+
+    Examples
+    --------
+    >>> check_codes("labels", np.array([0, 2, 1]), 2)
+    Traceback (most recent call last):
+        ...
+    learners.errors.InputError: labels: expected codes in [0, 2), got 2
+    """
+    if not (
+        isinstance(codes, np.ndarray)
+        and (codes.dtype == np.int64 if int64 else np.issubdtype(codes.dtype, np.integer))
+        and codes.ndim == 1
+        and size in (None, len(codes))
+    ):
+        what = "int64" if int64 else "integer"
+        shape = "(n,)" if size is None else f"({size},)"
+        raise InputError(f"{name}: expected an {what} array {shape}, got {described(codes)}")
+    bad = codes[(codes < 0) | (codes >= n_codes)]
+    if len(bad):
+        raise InputError(expected(name, f"codes in [0, {n_codes})", int(bad[0])))
 
 
 def is_integer(value: object) -> TypeGuard[int | np.integer]:

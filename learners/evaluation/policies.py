@@ -6,8 +6,8 @@ import numpy as np
 
 from learners.base import BoolArray, Learner, Outcome
 from learners.errors import InputError, expected
-from learners.evaluation.rounds import IntArray, Rounds, check_codes, check_rounds
-from learners.validation import FloatArray, is_integer
+from learners.evaluation.rounds import Rounds, check_rounds
+from learners.validation import FloatArray, IntArray, check_codes, is_integer
 
 
 def uniform(n_rounds: int, active: BoolArray) -> FloatArray:
@@ -53,7 +53,7 @@ def always(labels: IntArray, n_labels: int) -> FloatArray:
     >>> always(np.array([1, 0]), 2).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    check_codes(labels, n_labels)
+    check_codes("labels", labels, n_labels)
     probabilities = np.zeros((len(labels), n_labels))
     probabilities[np.arange(len(labels)), labels] = 1.0
     return probabilities

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from learners.evaluation.rounds import AssumedRates, IntArray, Rounds, check_rounds
-from learners.validation import FloatArray
+from learners.evaluation.rounds import AssumedRates, Rounds, check_rounds
+from learners.validation import FloatArray, IntArray
 
 #: Parts of the log. Each is predicted by what all earlier ones say: the more parts, the later
 #: rounds a prediction has seen, and the more fits.

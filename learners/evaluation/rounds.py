@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from learners.errors import InputError, expected
 from learners.noise.rates import MIN_BETA, NoiseRates
-from learners.validation import FloatArray, check_numbers, is_integer, is_number
-
-IntArray: TypeAlias = NDArray[np.int64]
+from learners.validation import (
+    FloatArray,
+    IntArray,
+    check_codes,
+    check_numbers,
+    is_integer,
+    is_number,
+)
 
 #: How the errors of labels' rates hang together: each label's is its own, all labels' are one, or
 #: nobody knows how much of them is which.
@@ -120,7 +124,7 @@ class AssumedRates:
 def check_rounds(rounds: Rounds, n_labels: int) -> None:
     """Raise InputError unless `rounds` is what `Rounds` says, with at least two of them."""
     xs, labels, propensities, feedback = rounds
-    check_numbers("labels", labels, 1)
+    check_codes("labels", labels, n_labels)
     n_rounds = len(labels)
     if n_rounds < 2:
         raise InputError(expected("rounds", "at least 2", n_rounds))
@@ -131,16 +135,7 @@ def check_rounds(rounds: Rounds, n_labels: int) -> None:
         check_numbers(name, values, 1)
         if values.shape != (n_rounds,):
             raise InputError(expected(name, f"shape ({n_rounds},)", values.shape))
-    check_codes(labels, n_labels)
     if not ((propensities > 0) & (propensities <= 1)).all():
         raise InputError(expected("propensities", "numbers in (0, 1]", propensities))
     if not ((feedback == 0) | (feedback == 1)).all():
         raise InputError(expected("feedback", "bits", feedback))
-
-
-def check_codes(labels: IntArray, n_labels: int) -> None:
-    """Raise InputError unless these are integers in [0, n_labels), shape (n,)."""
-    check_numbers("labels", labels, 1)
-    whole = np.issubdtype(labels.dtype, np.integer)
-    if not whole or not ((labels >= 0) & (labels < n_labels)).all():
-        raise InputError(expected("labels", f"integer codes in [0, {n_labels})", labels))

@@ -41,8 +41,8 @@ from numpy.typing import NDArray
 
 from learners.errors import InputError, expected
 from learners.evaluation.prediction import predict_rewards
-from learners.evaluation.rounds import AssumedRates, Rounds, check_codes, check_rounds
-from learners.validation import FloatArray, check_numbers
+from learners.evaluation.rounds import AssumedRates, Rounds, check_rounds
+from learners.validation import FloatArray, check_codes, check_numbers
 
 #: Two-sided 95 % of a normal distribution, in standard errors.
 Z_95 = 1.959964
@@ -283,7 +283,7 @@ def weights_of(rounds: Rounds, probabilities: FloatArray) -> FloatArray:
     check_numbers("probabilities", probabilities, 2)
     if len(probabilities) != len(labels):
         raise InputError(expected("probabilities", f"({len(labels)}, K)", probabilities.shape))
-    check_codes(labels, probabilities.shape[1])
+    check_codes("labels", labels, probabilities.shape[1])
     shown: FloatArray = probabilities[np.arange(len(labels)), labels]
     return shown / rounds.propensities
 

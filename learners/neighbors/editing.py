@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.base import FloatArray
-from learners.errors import InputError, expected
 from learners.neighbors.metrics import make_metric
-from learners.neighbors.window import check_examples, to_rows
-from learners.validation import check_count
+from learners.neighbors.window import to_rows
+from learners.validation import IntArray, check_codes, check_count, check_instances
 
-IntArray: TypeAlias = NDArray[np.int64]
 Kept: TypeAlias = NDArray[np.bool_]
 
 #: Neighbours of the first editing pass in ICF and DROP3, their authors' value.
@@ -288,9 +286,8 @@ def _pairwise(xs: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:
 
     To itself each example has an infinite one: it is nobody's own neighbour.
     """
-    if not isinstance(xs, np.ndarray) or xs.ndim != 2 or not xs.shape[1]:
-        raise InputError(expected("xs", "an array (n, d)", getattr(xs, "shape", type(xs))))
-    check_examples(xs, labels, xs.shape[1], np.iinfo(np.int64).max)
+    check_instances(xs)
+    check_codes("labels", labels, np.iinfo(np.int64).max, size=len(xs))
     rows = to_rows(xs)
     metric = make_metric("euclidean", xs.shape[1])
     keys = np.empty((len(rows), len(rows)))

@@ -13,8 +13,8 @@ from learners.errors import InputError, ParameterError, expected
 from learners.neighbors.lists import NeighborLists, Revision
 from learners.neighbors.metrics import Proposals, Rows, Slots
 from learners.neighbors.search import Found, Lines, Wanted, find, queries_per_pass
-from learners.neighbors.window import Window, check_labels, check_rows
-from learners.validation import FloatArray, check_count, is_integer
+from learners.neighbors.window import MOST_LABELS, Window, check_rows
+from learners.validation import FloatArray, check_codes, check_count, is_integer
 
 #: Arrivals and departures make the length of a list a random walk, whose spread goes with the
 #: square root of the length. With a surplus of this many roots of k about one insert in a
@@ -180,7 +180,8 @@ class NeighborGraph:
             If a row is not `sound`, or `labels` are not as said; then nothing is changed.
         """
         check_rows(rows, self.window.n_features)
-        check_labels(labels, len(rows), len(self._pools) if self._by_class else None)
+        n_labels = len(self._pools) if self._by_class else MOST_LABELS
+        check_codes("labels", labels, n_labels, size=len(rows))
         return self.insert_sound(rows, labels)
 
     def insert_sound(

@@ -7,7 +7,13 @@ from numpy.typing import NDArray
 
 from learners.errors import InputError, ParameterError, expected
 from learners.neighbors.metrics import Proposals, Rows, Slots, make_metric
-from learners.validation import MAX_FEATURE, FloatArray, check_count, check_instances, described
+from learners.validation import (
+    MAX_FEATURE,
+    FloatArray,
+    check_codes,
+    check_count,
+    described,
+)
 
 Labels = NDArray[np.int32]
 Seqs = NDArray[np.int64]
@@ -50,6 +56,8 @@ SOUND = f"0 or a size in [{SMALLEST_FEATURE:g}, {MAX_FEATURE:g}]"
 
 #: Bytes in a line of the CPU's cache.
 _LINE = 64
+#: Labels are held as int32.
+MOST_LABELS = 1 << 31
 #: The label of a list place that holds nobody.
 NO_LABEL = -1
 
@@ -165,7 +173,7 @@ class Window:
             If a row is not `sound`, or `labels` are no codes, one a row; then nothing is changed.
         """
         check_rows(rows, self.n_features)
-        check_labels(labels, len(rows), None)
+        check_codes("labels", labels, MOST_LABELS, size=len(rows))
         self.push_sound(rows, labels)
 
     def push_sound(self, rows: Rows, labels: NDArray[np.integer]) -> None:
@@ -246,26 +254,3 @@ def check_rows(rows: Rows, n_features: int) -> None:
     if not good.all():
         row, feature = np.argwhere(~good)[0].tolist()
         raise InputError(expected(f"rows[{row}, {feature}]", SOUND, float(rows[row, feature])))
-
-
-def check_examples(
-    xs: FloatArray, labels: NDArray[np.integer], n_features: int, n_labels: int
-) -> None:
-    """Raise InputError unless these are n instances with n label codes in [0, n_labels)."""
-    check_instances(xs, n_features)
-    check_labels(labels, len(xs), n_labels)
-
-
-def check_labels(labels: NDArray[np.integer], count: int, n_labels: int | None) -> None:
-    """Raise InputError unless these are `count` label codes, below `n_labels` unless it is None."""
-    if not (
-        isinstance(labels, np.ndarray)
-        and np.issubdtype(labels.dtype, np.integer)
-        and labels.shape == (count,)
-    ):
-        what = f"an integer array of shape ({count},)"
-        raise InputError(f"labels: expected {what}, got {described(labels)}")
-    most = np.iinfo(np.int32).max if n_labels is None else n_labels - 1
-    bad = labels[(labels < 0) | (labels > most)]
-    if len(bad):
-        raise InputError(expected("labels", f"codes in [0, {most + 1})", int(bad[0])))

@@ -16,8 +16,8 @@ from learners.neighbors.hubness import HubnessReport, hubness_report
 from learners.neighbors.metrics import Proposals, Rows
 from learners.neighbors.neighborhoods import Neighborhoods, neighborhoods
 from learners.neighbors.saved import saved_first, saved_rows
-from learners.neighbors.window import Window, check_examples, to_rows, wrapped
-from learners.validation import check_count, check_instance
+from learners.neighbors.window import Window, to_rows, wrapped
+from learners.validation import check_codes, check_count, check_instance, check_instances
 
 #: Most examples times labels, 50 MB: the labels around each example are counted one by one.
 MAX_LABEL_COUNTS = 6_250_000
@@ -147,7 +147,8 @@ class WindowKeeper(Learner):
         InputError
             If an instance or label is not valid; then nothing is learned.
         """
-        check_examples(xs, labels, self.n_features, self.n_labels)
+        check_instances(xs, self.n_features)
+        check_codes("labels", labels, self.n_labels, size=len(xs))
         self._take(to_rows(xs), labels)
 
     # -- labels ---------------------------------------------------------------------------

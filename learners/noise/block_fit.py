@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import chdtri
 
 from learners.noise.mixture import (
-    IntArray,
     LabelPrior,
     Levels,
     Rounds,
@@ -17,7 +16,7 @@ from learners.noise.mixture import (
     fit_levels,
     right_probability,
 )
-from learners.validation import FloatArray
+from learners.validation import FloatArray, IntArray
 
 #: A label's prior counts for at least and at most so many rounds; the first one is a guess that
 #: `fit_block` then replaces.

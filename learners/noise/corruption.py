@@ -18,16 +18,20 @@ flip_by_tfidf, tfidf_weights
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from learners.errors import InputError, expected
 from learners.noise.rates import NoiseRates
-from learners.validation import FloatArray, check_numbers, described, is_integer, is_number
-
-IntArray: TypeAlias = NDArray[np.int64]
+from learners.validation import (
+    FloatArray,
+    IntArray,
+    check_codes,
+    check_numbers,
+    is_integer,
+    is_number,
+)
 
 #: What a document of TF-IDF weight 0 (empty, or of terms that all have) counts for, so that its
 #: inverse is finite; far below any weight that counts give, so that such documents go first.
@@ -73,7 +77,7 @@ def flip_bits(bits: IntArray, rates: NoiseRates, rng: np.random.Generator) -> In
     >>> flip_bits(np.zeros(8, dtype=np.int64), NoiseRates(0.5, 0), np.random.default_rng(0))
     array([0, 1, 1, 1, 0, 0, 0, 0])
     """
-    _check_codes("bits", bits, 2)
+    check_codes("bits", bits, 2, int64=True)
     return _flip_below(bits, np.array([rates.rho_0, rates.rho_1])[bits], rng)
 
 
@@ -98,12 +102,10 @@ def flip_bits_by_label(
     InputError
         If an array is not as said, or they differ in length.
     """
-    _check_codes("bits", bits, 2)
+    check_codes("bits", bits, 2, int64=True)
     if not len(rates):
         raise InputError(expected("rates", "those of at least one label", rates))
-    _check_codes("labels", labels, len(rates))
-    if len(bits) != len(labels):
-        raise InputError(expected("labels", f"as many as bits, {len(bits)}", len(labels)))
+    check_codes("labels", labels, len(rates), size=len(bits), int64=True)
     table = np.array([(each.rho_0, each.rho_1) for each in rates])
     return _flip_below(bits, table[labels, bits], rng)
 
@@ -170,7 +172,7 @@ def flip_by_matrix(labels: IntArray, matrix: FloatArray, rng: np.random.Generato
     sums = np.add.reduce(matrix, 1)
     if not ((matrix >= 0).all() and (np.abs(sums - 1) <= _ROW_SUM_TOLERANCE).all()):
         raise InputError(expected("matrix", "rows of probabilities with sum 1", matrix.tolist()))
-    _check_codes("labels", labels, len(matrix))
+    check_codes("labels", labels, len(matrix), int64=True)
     # The last code that a row can give takes what rounding leaves of the sum.
     last = len(matrix) - 1 - np.argmax(matrix[:, ::-1] > 0, axis=1)
     below = np.add.accumulate(matrix, 1)[labels] <= rng.random(len(labels))[:, np.newaxis]
@@ -325,7 +327,7 @@ def _check_flip(labels: IntArray, n_labels: int, rate: float) -> None:
         raise InputError(expected("n_labels", "an integer of at least 2", n_labels))
     if not is_number(rate) or not 0 <= rate <= 1:
         raise InputError(expected("rate", "a number in [0, 1]", rate))
-    _check_codes("labels", labels, n_labels)
+    check_codes("labels", labels, n_labels, int64=True)
 
 
 def _check_counts(name: str, values: FloatArray | IntArray, size: int) -> None:
@@ -334,11 +336,3 @@ def _check_counts(name: str, values: FloatArray | IntArray, size: int) -> None:
     # Written so that NaN, which compares as false, is among the bad.
     if len(values) != size or not ((values >= 0) & (values < np.inf)).all():
         raise InputError(expected(name, f"{size} finite numbers of at least 0", values))
-
-
-def _check_codes(name: str, codes: IntArray, n_codes: int) -> None:
-    if not isinstance(codes, np.ndarray) or codes.dtype != np.int64 or codes.ndim != 1:
-        raise InputError(expected(name, "an int64 array of shape (n,)", described(codes)))
-    if len(codes) and (codes.min() < 0 or codes.max() >= n_codes):
-        bad = codes[(codes < 0) | (codes >= n_codes)][0]
-        raise InputError(expected(name, f"codes in [0, {n_codes})", int(bad)))

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from learners.errors import LearnersError
 from learners.noise.rates import NoiseRates
 from learners.noise.verdict import Doubt
-from learners.validation import FloatArray
-
-IntArray = NDArray[np.int64]
+from learners.validation import FloatArray, IntArray
 
 
 class CancelledError(LearnersError):

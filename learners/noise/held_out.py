@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.noise.block_fit import anchored_levels, fit_block
-from learners.noise.estimate import IntArray, Reading
+from learners.noise.estimate import Reading
 from learners.noise.mixture import (
     NOTHING_KNOWN,
     Levels,
@@ -25,7 +25,7 @@ from learners.noise.mixture import (
 )
 from learners.noise.reading import authors, per_label
 from learners.noise.verdict import Evidence
-from learners.validation import FloatArray
+from learners.validation import FloatArray, IntArray
 
 #: The reading rules: ours, and the paper's two.
 RULES = ("mixture", "per_label", "authors")

@@ -18,15 +18,13 @@ Needs scipy, so nothing here is imported with the package.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from learners.validation import FloatArray
-
-IntArray: TypeAlias = NDArray[np.int64]
+from learners.validation import FloatArray, IntArray
 
 #: Bounds of log T, of the offset, and of the rates' log odds (1e-4 to 1 - 1e-4): far beyond what
 #: fits need, so that no data, however odd, lead to an infinity.

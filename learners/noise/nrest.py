@@ -16,12 +16,20 @@ import torch
 from numpy.typing import NDArray
 
 from learners.errors import InputError, ParameterError, expected
-from learners.noise.estimate import IntArray, NoiseEstimate
+from learners.noise.estimate import NoiseEstimate
 from learners.noise.held_out import RULES, HeldOut, read
 from learners.noise.nrest_network import Arrays, Fold, Network, Tensors, Watch, train_fold
 from learners.noise.rates import NoiseRates
 from learners.noise.verdict import LEAST_ROUNDS, Doubt, doubts, refusals
-from learners.validation import FloatArray, check_choice, check_count, check_instances, check_number
+from learners.validation import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_codes,
+    check_count,
+    check_instances,
+    check_number,
+)
 
 #: A feature whose spread is below this share of the features' root mean square spread is not
 #: blown up to unit spread: in an image it is a pixel at the margin.
@@ -338,15 +346,6 @@ def _threads(count: int) -> Iterator[None]:
 
 def _check_block(xs: FloatArray, labels: IntArray, feedback: IntArray, n_labels: int) -> None:
     """Raise InputError unless the three arrays are a block of rounds."""
-    if not isinstance(xs, np.ndarray) or xs.ndim != 2 or xs.shape[1] < 1:
-        got = xs.shape if isinstance(xs, np.ndarray) else type(xs).__name__
-        raise InputError(expected("xs", "an array of shape (n, d)", got))
-    check_instances(xs, xs.shape[1])
-    for name, values, n_codes in (("labels", labels, n_labels), ("feedback", feedback, 2)):
-        good = isinstance(values, np.ndarray) and values.dtype == np.int64
-        if not good or values.shape != (len(xs),):
-            got = values.shape if isinstance(values, np.ndarray) else type(values).__name__
-            raise InputError(expected(name, f"an int64 array of shape ({len(xs)},)", got))
-        if values.size and not 0 <= values.min() <= values.max() < n_codes:
-            what = f"codes in [0, {n_codes})"
-            raise InputError(expected(name, what, (int(values.min()), int(values.max()))))
+    check_instances(xs)
+    check_codes("labels", labels, n_labels, size=len(xs), int64=True)
+    check_codes("feedback", feedback, 2, size=len(xs), int64=True)

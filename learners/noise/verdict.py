@@ -9,11 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from learners.validation import FloatArray
-
-IntArray = NDArray[np.int64]
+from learners.validation import FloatArray, IntArray
 
 #: With fewer rounds a network learns nothing that holds for the held-out ones: at 200 the rates'
 #: standard errors pass 0.05 even if it were told every right label.

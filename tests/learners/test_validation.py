@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from learners.errors import InputError, ParameterError
-from learners.validation import MAX_FEATURE, check_instance, check_instances, check_number
+from learners.validation import (
+    MAX_FEATURE,
+    check_codes,
+    check_instance,
+    check_instances,
+    check_number,
+)
 
 
 def test_largest_instances_pass() -> None:
@@ -61,3 +69,39 @@ def test_numbers_are_floats_within_their_bounds(value: object) -> None:
     """An integer that is no float is refused like any other, also where there is no most."""
     with pytest.raises(ParameterError, match=r"gain: expected a number in \[0, inf\]"):
         check_number("gain", value, 0, np.inf)
+
+
+@pytest.mark.parametrize(
+    ("codes", "said"),
+    [
+        ([0, 1, 2], "expected an integer array (3,), got list"),
+        (np.zeros(2, np.int8), "expected an integer array (3,), got int8 (2,)"),
+        (np.zeros((3, 1), np.int64), "expected an integer array (3,), got int64 (3, 1)"),
+        (np.zeros(3), "expected an integer array (3,), got float64 (3,)"),
+        (np.array([True, False, True]), "expected an integer array (3,), got bool (3,)"),
+        (np.array([0, -1, 4]), "expected codes in [0, 4), got -1"),
+        (np.array([0, 3, 4]), "expected codes in [0, 4), got 4"),
+    ],
+)
+def test_codes_are_integers_of_one_length_within_their_bounds(codes: Any, said: str) -> None:
+    """What are no codes is said by type and shape, and of codes out of range the first one."""
+    check_codes("labels", np.array([0, 3, 1], np.uint8), 4, size=3)
+    check_codes("labels", np.zeros(0, np.int64), 0)
+    with pytest.raises(InputError) as caught:
+        check_codes("labels", codes, 4, size=3)
+    assert str(caught.value) == f"labels: {said}"
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.uint64, ">i8"])
+def test_codes_for_a_network_are_of_one_type(kind: str) -> None:
+    """Torch indexes by int64 alone, and takes no swapped bytes."""
+    check_codes("labels", np.zeros(2, np.int64), 1, int64=True)
+    with pytest.raises(InputError, match=r"labels: expected an int64 array \(n,\), got"):
+        check_codes("labels", np.zeros(2, kind), 1, int64=True)
+
+
+def test_instances_may_have_any_number_of_features_but_none() -> None:
+    """Where nobody knows how many features there are, there is at least one."""
+    check_instances(np.zeros((0, 3)))
+    with pytest.raises(InputError, match=r"xs: expected a float64 array of shape \(n, d\)"):
+        check_instances(np.zeros((3, 0)))

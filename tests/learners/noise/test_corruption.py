@@ -21,7 +21,7 @@ from learners.noise import (
     flip_uniform,
     tfidf_weights,
 )
-from learners.noise.corruption import IntArray
+from learners.validation import IntArray
 
 N = 20_000
 #: Five standard deviations of a share of N.
