@@ -117,7 +117,7 @@ class LabelFeatures:
         each = state_array(state, "label_features", self._each.shape)
         if not (np.abs(each) <= 1.0).all():
             what = "numbers of size at most 1"
-            raise StateError(expected("state's label_features", what, np.abs(each).max()))
+            raise StateError(expected("state's label_features", what, float(np.abs(each).max())))
         rows = {n.removeprefix(_PREFIX): v for n, v in state.items() if n.startswith(_PREFIX)}
         self._products.restore(rows)
         self._each = each

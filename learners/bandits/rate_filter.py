@@ -411,14 +411,17 @@ def _within(rho_0: float, rho_1: float) -> tuple[float, float]:
 
 
 def _check_sizes(name: str, numbers: FloatArray) -> None:
-    if not (np.abs(numbers) <= _MAX_NUMBER).all():
+    largest = float(np.abs(numbers).max())
+    if largest > _MAX_NUMBER:
         what = f"numbers of size at most {_MAX_NUMBER:g}"
-        raise StateError(expected(f"state's {name}", what, numbers.tolist()))
+        raise StateError(expected(f"state's {name}", what, largest))
 
 
 def _check_pairs(name: str, rows: FloatArray) -> None:
     """Raise StateError unless these are pairs with their covariances."""
     v_00, v_01, v_11 = rows[:, 2], rows[:, 3], rows[:, 4]
-    fits = ((v_00 >= 0) & (v_11 >= 0)).all()
-    if not fits or (v_01 * v_01 > v_00 * v_11 * (1 + _ROUNDING) + _ROUNDING**2).any():
-        raise StateError(expected(f"state's {name}", "rates with covariances", rows.tolist()))
+    linked = v_01 * v_01 > v_00 * v_11 * (1 + _ROUNDING) + _ROUNDING**2
+    bad = np.flatnonzero((v_00 < 0) | (v_11 < 0) | linked)
+    if len(bad):
+        what = "rates with their covariance"
+        raise StateError(expected(f"state's {name}[{bad[0]}]", what, rows[bad[0]].tolist()))

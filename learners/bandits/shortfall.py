@@ -175,9 +175,12 @@ class Shortfall:
             what = f"a sum of at least 0, rounds up to {SOON}, a bit, and a count"
             raise StateError(expected("state's shortfall", what, numbers))
         run = state_array(state, "shortfall_run", (n_labels, 3))
-        if (run[:, [0, 2]] < 0).any() or (np.abs(run[:, 1]) > run[:, 0]).any():
+        bad = np.flatnonzero((run[:, [0, 2]] < 0).any(1) | (np.abs(run[:, 1]) > run[:, 0]))
+        if len(bad):
             what = "rounds and clicks due of at least 0, and no more clicks than rounds"
-            raise StateError(expected("state's shortfall_run", what, run.tolist()))
+            raise StateError(
+                expected(f"state's shortfall_run[{bad[0]}]", what, run[bad[0]].tolist())
+            )
         self._sum, self._rounds, self._was_noise = lacking, int(rounds), bool(was_noise)
         self.alarms = int(alarms)
         self._run = {

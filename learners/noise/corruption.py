@@ -170,8 +170,11 @@ def flip_by_matrix(labels: IntArray, matrix: FloatArray, rng: np.random.Generato
     if matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise InputError(expected("matrix", "shape (C, C)", matrix.shape))
     sums = np.add.reduce(matrix, 1)
-    if not ((matrix >= 0).all() and (np.abs(sums - 1) <= _ROW_SUM_TOLERANCE).all()):
-        raise InputError(expected("matrix", "rows of probabilities with sum 1", matrix.tolist()))
+    # Written so that NaN, which compares as false, is among the bad.
+    bad = np.flatnonzero(~((matrix >= 0).all(1) & (np.abs(sums - 1) <= _ROW_SUM_TOLERANCE)))
+    if len(bad):
+        what = "probabilities with sum 1"
+        raise InputError(expected(f"matrix[{bad[0]}]", what, matrix[bad[0]]))
     check_codes("labels", labels, len(matrix), int64=True)
     # The last code that a row can give takes what rounding leaves of the sum.
     last = len(matrix) - 1 - np.argmax(matrix[:, ::-1] > 0, axis=1)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.errors import InputError, ParameterError, expected
-from learners.validation import FloatArray, is_number
+from learners.validation import FloatArray, check_numbers, described, is_number
 
 #: The percentile in the authors' code; they take 94 for SynSep.
 AUTHORS_PERCENTILE = 89.0
@@ -72,7 +72,7 @@ def authors(
     """
     if not is_number(percentile) or not 0 < percentile <= 100:
         raise ParameterError(expected("percentile", "a number in (0, 100]", percentile))
-    q = _probabilities("predicted", predicted, 1)
+    q = _probabilities(predicted, 1)
     rho_0 = q[_below_percentile(1.0 - q, percentile)]
     rho_1 = 1.0 - q[_below_percentile(q, percentile)]
     return round(float(rho_0), 12), round(float(rho_1), 12)
@@ -118,7 +118,7 @@ def per_label(predicted: NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
     >>> rho_0.round(3), rho_1.round(3)
     (array([0.1, 0.2]), array([0.1, 0.2]))
     """
-    q = _probabilities("predicted", predicted, 2)
+    q = _probabilities(predicted, 2)
     n_labels = q.shape[1]
     ordered = np.sort(q, axis=0)
     mean = ordered.mean(axis=0)
@@ -154,11 +154,13 @@ def _quantiles(ordered: FloatArray, levels: FloatArray) -> FloatArray:
     return result
 
 
-def _probabilities(name: str, values: NDArray[np.floating], ndim: int) -> FloatArray:
-    """Return `values` as float64 if it is a filled array of `ndim` axes within [0, 1]."""
-    good = isinstance(values, np.ndarray) and values.ndim == ndim and values.size > 0
+def _probabilities(predicted: NDArray[np.floating], n_axes: int) -> FloatArray:
+    """Return `predicted` as float64 if it is a filled array of `n_axes` axes within [0, 1]."""
+    check_numbers("predicted", predicted, n_axes)
+    if not predicted.size:
+        raise InputError(f"predicted: expected at least one, got {described(predicted)}")
     # Written so that NaN, which compares as false, is among the bad.
-    if not good or not bool(((values >= 0) & (values <= 1)).all()):
-        what = f"a filled array of {ndim} axes with values in [0, 1]"
-        raise InputError(expected(name, what, values))
-    return np.asarray(values, dtype=np.float64)
+    bad = predicted[~((predicted >= 0) & (predicted <= 1))]
+    if len(bad):
+        raise InputError(expected("predicted", "probabilities in [0, 1]", float(bad[0])))
+    return np.asarray(predicted, dtype=np.float64)

@@ -194,7 +194,7 @@ def test_what_is_no_covariance_is_refused(variances: tuple[float, float, float])
     state = rates.state()
     own = np.array(state["own_rates"])
     own[1, 2:] = variances
-    with pytest.raises(StateError, match="own_rates"):
+    with pytest.raises(StateError, match=r"own_rates\[1\]: expected rates with their cov"):
         rates.restore({**state, "own_rates": own})
 
 

@@ -274,5 +274,5 @@ def test_what_is_no_state_is_refused(numbers: list[float]) -> None:
 def test_what_is_no_run_is_refused(row: list[float]) -> None:
     """So are more clicks than rounds, or than false ones can be lacking; fewer due than none."""
     state = Shortfall().state(2) | {"shortfall_run": np.array([[0, 0, 0], row], dtype=np.float64)}
-    with pytest.raises(StateError, match="shortfall_run"):
+    with pytest.raises(StateError, match=rf"shortfall_run\[1\]: .*, got \[{float(row[0])}"):
         Shortfall().restore(state, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -89,11 +90,18 @@ def test_rules_stay_in_range(q: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [np.array([]), np.array([0.5, np.nan]), np.array([1.5]), np.zeros((2, 2))]
+    ("bad", "said"),
+    [
+        (np.array([]), "at least one, got float64 (0,)"),
+        (np.array([0.5, np.nan]), "probabilities in [0, 1], got nan"),
+        (np.array([0.5, 1.5, 2.5]), "probabilities in [0, 1], got 1.5"),
+        (np.zeros((2, 2)), "an array of numbers with 1 axis, got float64 (2, 2)"),
+        ([0.5], "an array of numbers with 1 axis, got list"),
+    ],
 )
-def test_authors_refuses(bad: np.ndarray) -> None:
+def test_authors_refuses(bad: Any, said: str) -> None:
     """Empty, not finite, no probability or of the wrong shape: said so, never NaN."""
-    with pytest.raises(InputError, match="predicted: expected a filled array"):
+    with pytest.raises(InputError, match=re.escape(f"predicted: expected {said}")):
         authors(bad)
 
 
