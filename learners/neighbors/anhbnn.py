@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from learners.base import FloatArray
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
 from learners.neighbors.nhbnn import logs, posterior
+from learners.neighbors.options import check_smoothing
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW
-from learners.validation import check_number
 
-#: Smoothing where none is given, and the smallest and largest.
+#: Smoothing where none is given.
 _SMOOTHING = 1e-3
-_LEAST_SMOOTHING, _MOST_SMOOTHING = 1e-9, 1e9
 
 
 class ANHBNN(HubnessLearner):
@@ -87,7 +86,7 @@ class ANHBNN(HubnessLearner):
         smoothing: float = _SMOOTHING,
     ) -> None:
         super().__init__(n_features, n_labels, window=window, k=k, metric=metric)
-        self.smoothing = check_number("smoothing", smoothing, _LEAST_SMOOTHING, _MOST_SMOOTHING)
+        self.smoothing = check_smoothing(smoothing)
 
     def _votes(self, found: Found) -> FloatArray:
         counts = self._examples.label_counts(self.n_labels)

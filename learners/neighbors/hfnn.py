@@ -8,15 +8,13 @@ import numpy as np
 
 from learners.base import FloatArray
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
-from learners.neighbors.options import check_flag
+from learners.neighbors.options import check_flag, check_smoothing
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW
-from learners.validation import check_count, check_number
+from learners.validation import check_count
 
 #: Added to each label's occurrences where nothing is given, as in the authors' library.
 _SMOOTHING = 0.001
-#: Smallest and largest smoothing: 0 would divide by 0 for labels that never occurred together.
-_LEAST_SMOOTHING, _MOST_SMOOTHING = 1e-9, 1e9
 
 
 class HFNN(HubnessLearner):
@@ -95,7 +93,7 @@ class HFNN(HubnessLearner):
     ) -> None:
         super().__init__(n_features, n_labels, window=window, k=k, metric=metric)
         self.anti_hub = check_count("anti_hub", anti_hub, least=0)
-        self.smoothing = check_number("smoothing", smoothing, _LEAST_SMOOTHING, _MOST_SMOOTHING)
+        self.smoothing = check_smoothing(smoothing)
         self.weighted = check_flag("weighted", weighted)
         self.include_self = check_flag("include_self", include_self)
 

@@ -9,15 +9,13 @@ import numpy as np
 
 from learners.base import FloatArray
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
-from learners.neighbors.options import check_flag
+from learners.neighbors.options import check_flag, check_smoothing
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW
-from learners.validation import check_count, check_number
+from learners.validation import check_count
 
 #: Smoothing where none is given: Laplace's.
 _SMOOTHING = 1.0
-#: Smallest and largest smoothing: with 0 one label that never occurred would decide alone.
-_LEAST_SMOOTHING, _MOST_SMOOTHING = 1e-9, 1e9
 #: What an anti-hub's factor is mixed of: its own likelihood, and that of its label's examples.
 _OWN_PART, _LABEL_PART = 0.4, 0.6
 #: Added to the rates at which labels occur near labels, so that none is 0.
@@ -100,7 +98,7 @@ class NHBNN(HubnessLearner):
         normalised: bool = True,
     ) -> None:
         super().__init__(n_features, n_labels, window=window, k=k, metric=metric)
-        self.smoothing = check_number("smoothing", smoothing, _LEAST_SMOOTHING, _MOST_SMOOTHING)
+        self.smoothing = check_smoothing(smoothing)
         self.anti_hub = check_count("anti_hub", anti_hub, least=-1)
         self.normalised = check_flag("normalised", normalised)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from learners.errors import ParameterError, expected
-from learners.validation import is_number
+from learners.validation import check_number, is_number
 
 
 def check_flag(name: str, value: object) -> bool:
@@ -19,6 +19,14 @@ def check_flag(name: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     raise ParameterError(expected(name, "True or False", value))
+
+
+def check_smoothing(value: float) -> float:
+    """Return `value` as a float if it is a number in [1e-9, 1e9], else raise ParameterError.
+
+    With a smoothing of 0, what never occurred together would decide alone, or divide by 0.
+    """
+    return check_number("smoothing", value, 1e-9, 1e9)
 
 
 def check_quantile(value: float) -> float:
