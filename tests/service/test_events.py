@@ -8,11 +8,13 @@ from hypothesis.extra.numpy import arrays
 
 from service.errors import LogBroken
 from service.events import (
+    ChallengerChange,
     Decision,
     Event,
     Example,
     Kind,
     LabelChange,
+    Payload,
     Rates,
     RatesByLabel,
     Round,
@@ -133,10 +135,62 @@ def test_the_format_is_pinned() -> None:
     assert pack_body(Event(Kind.ROUND, 2000, b"twelve bytes", 0, told)).hex() == (
         "6f00000000000007d07477656c7665206279746573300200000000000000d03f0000c03f000000c0"
     )
-    rates = pack_body(Event(Kind.RATES, 2000, b"twelve bytes", None, Rates(0.1, 0.2)))
-    assert rates[22:] == b'{"rho_0":0.1,"rho_1":0.2}'
+    example = pack_body(Event(Kind.LEARN, 2000, b"twelve bytes", None, Example(2, told.x)))
+    assert example.hex() == "6c00000000000007d07477656c76652062797465732d02000000c03f000000c0"
     assert first_chain("incarnation") == "cb3874f390dbc4cc"
     assert chain_after(first_chain("incarnation"), body) == "b5c517d20fbc2a67"
+
+
+EACH = RatesByLabel([0.1], [0.2], [0.01], [0.02])
+EACH_TEXT = b'{"rho_0":[0.1],"rho_1":[0.2],"rho_0_error":[0.01],"rho_1_error":[0.02]}'
+#: What administrators change, with the JSON that stands for it in a log.
+CHANGES = [
+    (Kind.RATES, Rates(0.1, 0.2), b'{"rho_0":0.1,"rho_1":0.2}'),
+    (
+        Kind.RATES,
+        Rates(0.1, 0.2, EACH),
+        b'{"rho_0":0.1,"rho_1":0.2,"by_label":%s}' % EACH_TEXT,
+    ),
+    (
+        Kind.RATES,
+        Rates(0.1, 0.2, None, (0.01, 0.02)),
+        b'{"rho_0":0.1,"rho_1":0.2,"errors":[0.01,0.02]}',
+    ),
+    (Kind.LABELS, LabelChange(["c"], []), b'{"add":["c"],"retire":[]}'),
+    (
+        Kind.LABELS,
+        LabelChange([], ["a"], {"b": [0.5]}),
+        b'{"add":[],"retire":["a"],"features":{"b":[0.5]}}',
+    ),
+    (Kind.CHALLENGER, ChallengerChange("drop", "p"), b'{"change":"drop","name":"p"}'),
+    (
+        Kind.CHALLENGER,
+        ChallengerChange("add", "p", {"kind": "bpa"}),
+        b'{"change":"add","name":"p","learner":{"kind":"bpa"}}',
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "payload", "text"), CHANGES)
+def test_a_change_is_written_as_ever(kind: Kind, payload: Payload, text: bytes) -> None:
+    """Protects exports of this version: an import writes each event anew, for the chain's hash."""
+    event = Event(kind, 2000, b"twelve bytes", None, payload)
+    assert pack_body(event)[22:] == text
+    assert unpack_body(pack_body(event)) == event
+
+
+@pytest.mark.parametrize(("kind", "payload", "text"), CHANGES)
+def test_a_change_that_says_more_is_not_half_understood(
+    kind: Kind, payload: Payload, text: bytes
+) -> None:
+    """Protects from folding what a newer version wrote, without what only that one knows."""
+    body = pack_body(Event(kind, 0, bytes(12), None, payload))
+    more = [body[:-1] + b',"more":1}']
+    if EACH_TEXT in text:
+        more.append(body.replace(EACH_TEXT, EACH_TEXT[:-1] + b',"more":1}'))
+    for newer in more:
+        with pytest.raises(LogBroken, match="more"):
+            unpack_body(newer)
 
 
 @settings(deadline=None)
