@@ -10,12 +10,15 @@ import numpy as np
 from learners.bandits.banditron import DEFAULT_GAMMA
 from learners.bandits.rcnbf import RCNBF
 from learners.base import Outcome, State, StateValue, state_array, state_integers
-from learners.errors import StateError, UnsupportedError, expected
+from learners.errors import ParameterError, StateError, UnsupportedError, expected
 from learners.noise.rates import NoiseRates, RateEstimator
 from learners.validation import check_count, check_number
 
 #: Least beta that estimated rates are let to have: beyond it the guard shrinks them.
 DEFAULT_BETA_MIN = 0.05
+
+#: Most features of all rounds of a block, 8 GB: beyond it a wrong option would end in no memory.
+MOST_BLOCK_FEATURES = 1_000_000_000
 
 
 class RCINE(RCNBF):
@@ -46,7 +49,7 @@ class RCINE(RCNBF):
         round moves a weight by at most (1 / (beta_min max(P, 1e-9)) + 1) |x_i|.
     block_size
         Rounds N_s that an estimate is made from; 50,000 by default, the authors' value. Only
-        used with an estimator; the block takes 8 d N_s bytes.
+        used with an estimator; the block takes 8 d N_s bytes, with d N_s <= 1,000,000,000.
     estimator
         Called with the block's instances (N_s, d), labels (N_s,) and feedback (N_s,); returns
         the rates, or None to keep those in use. It is no part of the state: hand it to
@@ -88,13 +91,19 @@ class RCINE(RCNBF):
         self.beta_min = check_number("beta_min", beta_min, 0.001, 1)
         self.block_size = check_count("block_size", block_size)
         self._estimator = estimator
-        self._block = None if estimator is None else _Block(self.block_size, self.n_features)
+        self._block = None if estimator is None else self._new_block()
 
     def attach_estimator(self, estimator: RateEstimator) -> None:
-        """Give an estimator to a learner restored from the state of one that had it."""
-        self._estimator = estimator
+        """Give an estimator to a learner restored from the state of one that had it.
+
+        Raises
+        ------
+        ParameterError
+            If the learner had none and its blocks would be too large.
+        """
         if self._block is None:
-            self._block = _Block(self.block_size, self.n_features)
+            self._block = self._new_block()
+        self._estimator = estimator
 
     def set_rates(self, rho_0: float, rho_1: float) -> None:
         """Use these noise rates, shrunk if need be, from the next update on.
@@ -129,7 +138,7 @@ class RCINE(RCNBF):
 
     def _finish(self, block: _Block, estimator: RateEstimator) -> None:
         """Ask for the rates, and start a new block; the old one is the estimator's to keep."""
-        self._block = _Block(self.block_size, self.n_features)
+        self._block = self._new_block()
         if block.feedback.min() == block.feedback.max():
             return
         rates = estimator(block.xs, block.labels, block.feedback)
@@ -148,9 +157,16 @@ class RCINE(RCNBF):
         """Rebuild the learner; one that had an estimator then needs `attach_estimator`."""
         self = super().from_state(state)
         if "block_labels" in state:
-            self._block = _Block(self.block_size, self.n_features)
+            try:
+                self._block = self._new_block()
+            except ParameterError as error:
+                raise StateError(f"state: {error}") from error
             self._block.restore(state, self.n_labels)
         return self
+
+    def _new_block(self) -> _Block:
+        most = MOST_BLOCK_FEATURES // self.n_features
+        return _Block(check_count("block_size", self.block_size, 1, most), self.n_features)
 
 
 class _Block:

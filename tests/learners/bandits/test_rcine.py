@@ -13,6 +13,7 @@ from learners import (
     Learner,
     NoiseRates,
     Outcome,
+    ParameterError,
     StateError,
     UnsupportedError,
     draw,
@@ -174,3 +175,18 @@ def test_blocks_that_no_rounds_lead_to_are_refused(
     RCINE.from_state(state)
     with pytest.raises(StateError, match=match):
         RCINE.from_state({**state, name: value})
+
+
+@pytest.mark.parametrize("block_size", [500_000_001, 10**30])
+def test_blocks_that_no_memory_holds_are_refused(block_size: int) -> None:
+    """Also of a state from a file: a wrong option is named, and is no crash."""
+    estimator = _Estimator(None)
+    words = "block_size: expected an integer of at most 500,000,000"
+    with pytest.raises(ParameterError, match=words):
+        RCINE(2, 3, block_size=block_size, estimator=estimator)
+    learner = RCINE(2, 3, block_size=block_size)  # which is told rates, and keeps no block
+    with pytest.raises(ParameterError, match=words):
+        learner.attach_estimator(estimator)
+    saved = RCINE(2, 3, block_size=3, estimator=estimator).state()
+    with pytest.raises(StateError, match=words):
+        RCINE.from_state({**saved, "block_size": block_size})
