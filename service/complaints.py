@@ -93,10 +93,6 @@ def _few(least: str, what: str) -> Detail:
     return Detail("", f"{least} or more {what}", "fewer")
 
 
-def _match(pattern: str) -> Detail:
-    return Detail("", f"a match of {pattern}", "another string")
-
-
 def _many(most: str, what: str) -> Detail:
     return Detail("", f"at most {most} {what}", "more")
 
