@@ -133,8 +133,3 @@ class Settings(BaseSettings):
         if self.redis_url is None:
             return f"unix://{quote(str(self.socket_path))}"
         return self.redis_url.get_secret_value()
-
-
-def setting_names() -> list[str]:
-    """Return the names of all settings, in their order."""
-    return list(Settings.model_fields)

@@ -13,7 +13,7 @@ import service
 from service.auth import Scope, new_key
 from service.cli import main
 from service.main import Refused, check, export_to_workers
-from service.settings import ENV_PREFIX, SECRETS, Settings, setting_names
+from service.settings import ENV_PREFIX, SECRETS, Settings
 
 #: Another value than the default for every setting, as the environment would have it.
 OTHER: dict[str, str] = {
@@ -43,6 +43,7 @@ OTHER: dict[str, str] = {
     "log_level": "debug",
 }
 
+NAMES = list(Settings.model_fields)
 #: How docs/settings.md says what may be set.
 BOUNDS = {
     "ge": "at least {}",
@@ -73,7 +74,7 @@ def help_text() -> str:
     return " ".join(serve("--help", COLUMNS="500").stdout.split())
 
 
-@pytest.mark.parametrize("name", setting_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_a_setting_is_documented(name: str, help_text: str) -> None:
     """Variable, option, default and description stand in docs/settings.md and in --help."""
     field = Settings.model_fields[name]
@@ -101,12 +102,12 @@ def test_a_setting_is_documented(name: str, help_text: str) -> None:
         assert f"`{field.default}`" in row or (field.default is None and "none" in row)
 
 
-@pytest.mark.parametrize("name", setting_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_a_setting_is_a_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`MISCLICK_<NAME>` sets it and nothing else, and workers get it from there."""
     monkeypatch.setenv(f"{ENV_PREFIX}{name.upper()}", OTHER[name])
     settings, defaults = Settings(), Settings.model_construct()
-    changed = {n for n in setting_names() if getattr(settings, n) != getattr(defaults, n)}
+    changed = {n for n in NAMES if getattr(settings, n) != getattr(defaults, n)}
     assert changed == {name}
     value = getattr(settings, name)
     assert str(value.get_secret_value() if isinstance(value, SecretStr) else value) == OTHER[name]
@@ -114,13 +115,13 @@ def test_a_setting_is_a_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_every_setting_reaches_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker is another process: what it reads from the environment is what was set."""
-    for name in setting_names():
+    for name in NAMES:
         monkeypatch.delenv(f"{ENV_PREFIX}{name.upper()}", raising=False)
     given: dict[str, Any] = dict(OTHER)
     settings = Settings(**given)
     monkeypatch.setattr(os, "environ", dict(os.environ))
     export_to_workers(settings)
-    assert {n: os.environ[f"{ENV_PREFIX}{n.upper()}"] for n in setting_names()} == OTHER
+    assert {n: os.environ[f"{ENV_PREFIX}{n.upper()}"] for n in NAMES} == OTHER
 
 
 @pytest.mark.parametrize(
