@@ -110,8 +110,10 @@ class HFNN(HubnessLearner):
         occurred = self._occurrences.by_label[found.slots].astype(np.float64)
         rare = self._occurrences.total(found.slots) <= self.anti_hub
         if rare.any():
-            labels = self._examples.labels[found.slots[rare]]
-            occurred[rare] = [self._occurrences.of_label(label) for label in labels.tolist()]
+            # Each label once: of a wide window it takes milliseconds.
+            labels, which = np.unique(self._examples.labels[found.slots[rare]], return_inverse=True)
+            of_labels = [self._occurrences.of_label(label) for label in labels.tolist()]
+            occurred[rare] = np.array(of_labels)[which]
         if self.include_self:
             occurred[~rare] += self._labels_of(found)[~rare]
         totals = np.add.reduce(occurred, axis=1)[:, np.newaxis]
