@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.base import FloatArray
+from learners.errors import ParameterError, expected
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
 from learners.neighbors.nhbnn import logs, posterior
 from learners.neighbors.options import check_smoothing
@@ -17,6 +18,10 @@ from learners.neighbors.window_learner import DEFAULT_WINDOW
 
 #: Smoothing where none is given.
 _SMOOTHING = 1e-3
+#: Most k^2 (K + `_LABELS_A_PAIR`), .4 s a decision: it looks at each pair of neighbours label by
+#: label, and what a pair takes however few the labels are is what so many take.
+MOST_PAIR_LABELS = 100_000
+_LABELS_A_PAIR = 10
 
 
 class ANHBNN(HubnessLearner):
@@ -46,7 +51,7 @@ class ANHBNN(HubnessLearner):
     window
         Most examples held, at least 1; 1,000 by default.
     k
-        Neighbours that count, at least 1; 5 by default.
+        Neighbours that count, at least 1; 5 by default. k^2 (K + 10) <= 100,000.
     metric
         ``"euclidean"`` (the default), ``"manhattan"`` or ``"cosine"``.
     smoothing
@@ -55,7 +60,8 @@ class ANHBNN(HubnessLearner):
     Raises
     ------
     ParameterError
-        If a parameter is of the wrong type or out of range.
+        If a parameter is of the wrong type or out of range, or `k` too large for so many labels
+        (also in `add_label`).
 
     References
     ----------
@@ -87,6 +93,23 @@ class ANHBNN(HubnessLearner):
     ) -> None:
         super().__init__(n_features, n_labels, window=window, k=k, metric=metric)
         self.smoothing = check_smoothing(smoothing)
+        self._check_pairs(self.n_labels)
+
+    def add_label(self) -> int:
+        """Add a label, which nobody has yet, and return its code.
+
+        Raises
+        ------
+        ParameterError
+            If there would be too many for the window, or for `k`.
+        """
+        self._check_pairs(self.n_labels + 1)
+        return super().add_label()
+
+    def _check_pairs(self, n_labels: int) -> None:
+        most = math.isqrt(MOST_PAIR_LABELS // (n_labels + _LABELS_A_PAIR))
+        if self.k > most:
+            raise ParameterError(expected("k", f"at most {most} for {n_labels} labels", self.k))
 
     def _votes(self, found: Found) -> FloatArray:
         counts = self._examples.label_counts(self.n_labels)

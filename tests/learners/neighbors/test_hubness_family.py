@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from learners.errors import ParameterError
 from learners.neighbors.anhbnn import ANHBNN, _information
 from learners.neighbors.hfnn import HFNN
 from learners.neighbors.hiknn import HIKNN
@@ -375,6 +376,36 @@ def test_bad_hubs_harm_knn_and_not_the_occurrence_models() -> None:
     assert errors["h_fnn"] < errors["hw_knn"] < errors["nwknn"]
     assert errors["h_fnn"] < errors["nwknn"] - 0.15
     assert skewness(probe.occurrences()) > 1
+
+
+@pytest.mark.parametrize("kind", [HFNN, NHBNN])
+def test_what_anti_hubs_of_a_label_share_is_counted_once(
+    kind: type[HFNN | NHBNN], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted for each neighbour, they took half a minute of a decision in a wide window."""
+    learner = kind(2, 3, k=8, anti_hub=99)
+    _taught(learner)
+    count, asked = learner._occurrences.of_label, list[int]()
+
+    def of_label(label: int) -> NDArray[np.int64]:
+        asked.append(label)
+        return count(label)
+
+    monkeypatch.setattr(learner._occurrences, "of_label", of_label)
+    learner.scores(QUERIES[0])
+    assert sorted(asked) == [0, 1, 2]
+
+
+def test_pairs_of_neighbours_that_take_too_long_are_refused() -> None:
+    """A hundred neighbours of ten labels take a third of a second, thousands would take hours."""
+    assert ANHBNN(2, 1024).k == 5  # the default does for as many labels as a model may have
+    with pytest.raises(ParameterError, match="k: expected at most 70 for 10 labels, got 71"):
+        ANHBNN(2, 10, k=71)
+    learner = ANHBNN(2, 9, k=70)
+    learner.add_label()
+    with pytest.raises(ParameterError, match="k: expected at most 69 for 11 labels, got 70"):
+        learner.add_label()
+    assert learner.n_labels == 10
 
 
 def test_own_logarithms() -> None:
