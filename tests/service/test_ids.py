@@ -117,6 +117,12 @@ def test_a_round_told_has_another_nonce_than_a_decision() -> None:
     assert nonce_of_round("request-1") != nonce_of_request("request-1")
 
 
+def test_ids_and_fingerprints_are_pinned() -> None:
+    """Protects who waits through an update: feedback and a repeated request are known."""
+    assert SIGNER.sign(DECISION) == "dHdlbHZlIGJ5dGVzAZ5wRIh7O39q4mqJgd13eFyt"
+    assert fingerprint_of(bytes(8), b"[0, 1]").hex() == "7033cd6eae961064"
+
+
 def test_the_draw_is_pinned() -> None:
     """The same seed and nonce draw the same number on every machine and version."""
     assert uniform_of(7, bytes(12)) == 0.5102448045602177
