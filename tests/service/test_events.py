@@ -19,6 +19,7 @@ from service.events import (
     RatesByLabel,
     Round,
     chain_after,
+    feedback_learned,
     first_chain,
     pack_body,
     pack_decision,
@@ -253,3 +254,15 @@ def test_only_what_was_clicked_or_not_has_a_bit() -> None:
     ):
         with pytest.raises(LogBroken, match="feedback and round"):
             unpack_body(pack_body(Event(kind, 0, bytes(12), bit, payload)))
+
+
+@pytest.mark.parametrize("no_click", [False, True])
+def test_only_silence_may_be_a_missing_click(no_click: bool) -> None:
+    """Protects clicks: that silence is a bit of a model changes nothing about what was told."""
+    decision = Decision(0, 0, 1.0, 0, bytes(8), np.zeros(1, dtype="<f4"))
+    for kind in (Kind.FEEDBACK, Kind.ROUND):
+        for bit in (0, 1):
+            told = Event(kind, 0, bytes(12), bit, decision)
+            assert feedback_learned(told, no_click) == bit
+    silence = feedback_learned(Event(Kind.EXPIRE, 0, bytes(12), None, decision), no_click)
+    assert silence == (0 if no_click else None)
