@@ -64,6 +64,12 @@ def refusal(parser: wire.Parser, body: bytes, *, lines: bool | None = None) -> D
         (b'{"x":[1],"y":2}', "y", "no such field", "one"),
         (b'{"x":[1],"request_id":""}', "request_id", "1 or more characters", "fewer"),
         (b'{"x":[1],"request_id":7}', "request_id", "a string or null", "an integer"),
+        (
+            b'{"x":[1],"request_id":"%s"}' % (b"r" * 129),
+            "request_id",
+            "at most 128 characters",
+            "more",
+        ),
         (b'{"x":[1],"allowed":[]}', "allowed", "1 or more items", "fewer"),
         (
             b'{"x":[1],"allowed":[' + b",".join([b'"a"'] * 1025) + b"]}",
@@ -82,6 +88,14 @@ def test_a_wrong_instance_is_told_what_is_wrong(
     """Every kind of mistake has its place, what was expected there, and what came."""
     detail = refusal(INSTANCE, body)
     assert (detail.where, detail.expected, detail.got) == (where, expected, got)
+
+
+def test_ids_and_labels_may_be_as_long_as_is_said() -> None:
+    """Protects who names visits by 128 characters, as the documentation allows."""
+    text = "n" * 128
+    body = {"x": [1], "label": text, "propensity": 1, "feedback": 1, "request_id": text}
+    assert ROUND.parse(json.dumps(body).encode()).request_id == text
+    assert FEEDBACK.parse(json.dumps({"decision_id": text, "feedback": 1}).encode())
 
 
 @pytest.mark.parametrize(
@@ -227,6 +241,8 @@ def test_the_schemas_say_what_is_parsed() -> None:
     for name in ("Instance", "FeedbackIn", "ExampleIn", "Instances", "Feedbacks", "Examples"):
         assert schemas[name]["additionalProperties"] is False
     assert schemas["FeedbackIn"]["properties"]["feedback"]["enum"] == [0, 1]
+    statuses = ["applied", "conflict", "duplicate", "late", "unknown"]
+    assert sorted(schemas["Receipt"]["properties"]["status"]["enum"]) == statuses
 
 
 @pytest.mark.parametrize(("count", "got"), [(3, ""), (4, "4"), (1000, "1000"), (1001, "more")])
