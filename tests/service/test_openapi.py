@@ -145,11 +145,12 @@ def test_the_hot_calls_schemas_are_those_that_parse(name: str) -> None:
 
 def test_the_bounds_of_an_instance_are_those_that_are_checked() -> None:
     """Numbers and sizes in the document are what the encoders refuse beyond."""
-    listed, named = DOCUMENT["components"]["schemas"]["Instance"]["properties"]["x"]["anyOf"]
-    assert (listed["minItems"], listed["maxItems"]) == (1, MAX_FEATURES)
-    assert (listed["items"]["minimum"], listed["items"]["maximum"]) == (-MAX_VALUE, MAX_VALUE)
-    assert named["maxProperties"] == MAX_HASHED
-    assert named["additionalProperties"]["anyOf"][0] == listed["items"]
+    for body in ("Instance", "ExampleIn", "RoundIn", "NeighborsIn"):
+        listed, named = DOCUMENT["components"]["schemas"][body]["properties"]["x"]["anyOf"]
+        assert (listed["minItems"], listed["maxItems"]) == (1, MAX_FEATURES)
+        assert (listed["items"]["minimum"], listed["items"]["maximum"]) == (-MAX_VALUE, MAX_VALUE)
+        assert named["maxProperties"] == MAX_HASHED
+        assert named["additionalProperties"]["anyOf"][0] == listed["items"]
 
 
 def _schema(content: Json) -> str:

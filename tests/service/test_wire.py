@@ -172,6 +172,12 @@ def test_what_is_not_json_gets_a_reason(body: bytes, why: str) -> None:
         INSTANCE.parse(body)
 
 
+def test_a_batch_nested_without_end_is_refused() -> None:
+    """Protects from a 500: where items are told apart, what they hold is not looked at yet."""
+    with pytest.raises(Malformed, match="recursion"):
+        wire.split_items(b'{"items":[' + DEEP, 3, lines=False)
+
+
 def test_a_broken_line_is_named_by_its_number() -> None:
     """In NDJSON the line that is not JSON is found, counted from 1."""
     with pytest.raises(Malformed, match=r"^line 2: the body is not JSON"):
@@ -238,8 +244,12 @@ def test_the_schemas_say_what_is_parsed() -> None:
     """OpenAPI's bodies come from the types that parse, unknown fields refused."""
     schemas = wire.schemas()
     assert {kind.__name__ for kind in wire.BODIES} <= schemas.keys()
-    for name in ("Instance", "FeedbackIn", "ExampleIn", "Instances", "Feedbacks", "Examples"):
+    batches = {"Instances", "Feedbacks", "Examples", "Rounds"}
+    for name in batches | {"Instance", "FeedbackIn", "ExampleIn", "RoundIn", "NeighborsIn"}:
         assert schemas[name]["additionalProperties"] is False
+    for name in batches:
+        items = schemas[name]["properties"]["items"]
+        assert (items["minItems"], items["maxItems"]) == (1, wire.MAX_ITEMS)
     assert schemas["FeedbackIn"]["properties"]["feedback"]["enum"] == [0, 1]
     statuses = ["applied", "conflict", "duplicate", "late", "unknown"]
     assert sorted(schemas["Receipt"]["properties"]["status"]["enum"]) == statuses
