@@ -260,17 +260,42 @@ class ForwardSoftmax(RelevanceLearner):
         if rivals is not None:
             # Of a retired label a late click may tell: it could be right when it was shown.
             rivals = np.union1d(rivals, [label])
-        scores, sharpness = self._scores(z), self._rates.sharpness
-        scales = np.array([[sharpness], [self._told.sharpness]])
+        n_rivals = self.n_labels if rivals is None else len(rivals)
+        scores = self._scores(z)[0]
+        scales = np.array([[self._rates.sharpness], [self._told.sharpness]])
         chances, blunter = softmax(np.multiply(scores, scales), rivals)
+        false = self._rates.of(label)[0]
+        chance, spread = self._learn(outcome, z, chances, scores, n_rivals)
+        if not self._rates.known:
+            self._learn_told(outcome, blunter, scores, spread)
+            change = self._shortfall.observe(label, outcome.feedback, chance=chance, false=false)
+            if change is Change.NOISE:
+                self._rates.doubt_rates()
+                self._told.doubt_rates()
+            elif change is Change.LABELS:
+                self._begin_anew()
+
+    def _learn(
+        self,
+        outcome: Outcome,
+        z: FloatArray,
+        chances: FloatArray,
+        scores: FloatArray,
+        n_rivals: int,
+    ) -> tuple[float, float]:
+        """Let weights and rates take in a click; return its chance, and the variance of a score.
+
+        `chances` are those of the labels to be right at `z`, of which `n_rivals` can be.
+        """
+        label = outcome.label
         right = float(chances[label])
         rho_0, rho_1 = self._rates.of(label)
         beta = 1.0 - rho_0 - rho_1
         clicked = rho_0 + beta * right
         slopes = np.multiply(chances, -beta * right)
         slopes[label] += beta * right
-        bend = float(np.add.reduce(np.multiply(slopes, scores[0])))
-        slopes *= sharpness
+        bend = float(np.add.reduce(np.multiply(slopes, scores)))
+        slopes *= self._rates.sharpness
         square = float(np.add.reduce(np.multiply(slopes, slopes)))
         moves, spreads = look(self._covariance, z.reshape(self._first.shape), self._space)
         noise = max(clicked * (1.0 - clicked), LEAST_NOISE)
@@ -290,25 +315,17 @@ class ForwardSoftmax(RelevanceLearner):
         self._counts[label] += 1.0
         self._rounds += 1.0
         if square > 0.0:
-            n_rivals = self.n_labels if rivals is None else len(rivals)
             narrow(self._covariance, moves, spreads, n_rivals * noise / square, self._space)
         if self.drift:
             let_drift(self._covariance, self.drift, self._first)
-        if not self._rates.known:
-            self._learn_told(outcome, blunter, scores[0], spread)
-            change = self._shortfall.observe(label, outcome.feedback, chance=chance, false=rho_0)
-            if change is Change.NOISE:
-                self._rates.doubt_rates()
-                self._told.doubt_rates()
-            elif change is Change.LABELS:
-                self._begin_anew()
+        return chance, spread
 
     def _learn_told(
         self, outcome: Outcome, chances: FloatArray, scores: FloatArray, spread: float
     ) -> None:
         """Let the rates that are told take in a click, by the chances of a sharpness of their own.
 
-        `spread` is z' P z, the variance of a score.
+        `spread` is the variance of a score, z' P z.
         """
         told, label = self._told, outcome.label
         right = float(chances[label])
