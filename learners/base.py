@@ -88,12 +88,21 @@ class Learner(ABC):
     internals as they please; only the public methods below are the contract. Labels are codes
     0..K-1. A code is never reused: a retired label keeps its row and may be restored.
 
+    What is given and wrong raises an `InputError`, what the learner does not take, by the flags
+    below, an `UnsupportedError`, and a saved state that is none a `StateError`. Nothing has changed
+    then.
+
     Parameters
     ----------
     n_features
         Length d of an instance, at least 1.
     n_labels
         Number K of labels, at least 1; K d is at most 250,000,000.
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is of the wrong type or out of range.
     """
 
     #: The name in model specs, metrics and the log.

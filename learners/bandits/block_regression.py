@@ -67,10 +67,10 @@ class BlockRegression:
     A Kalman filter of constant weights. B = D is recursive least squares, B = 1 a step size for
     each weight; in between it learns nearly as fast as the one, and costs O(D B) an update. With
     h_b = z_b' P_b z_b of block b, h their sum, and w, P and r of the row that learns the target y
-    at z::
+    at z, as its n-th example::
 
         e = y - w . z
-        r <- r + (min(e^2, 1) - r) / min(n, 500)
+        r <- max(r + (min(e^2, 1) - r) / min(n + 20, 500), .01)
         w_b <- w_b + P_b z_b e / (r + h)
         P_b <- P_b - (P_b z_b) (P_b z_b)' / (r + h_b),     then back to the first by `drift`
 

@@ -54,6 +54,11 @@ class LinearLearner(Learner):
         Number K of labels.
     gamma
         Share of rounds that explore uniformly, in [0, 1].
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is of the wrong type or out of range.
     """
 
     def __init__(self, n_features: int, n_labels: int, *, gamma: float) -> None:

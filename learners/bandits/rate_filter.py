@@ -102,6 +102,13 @@ class Common:
     """(rho_0, rho_1) of all labels, sharpness and trust, and the covariance of the four.
 
     In plain floats: for four numbers numpy takes longer.
+
+    Parameters
+    ----------
+    rho_0, rho_1
+        The rates to begin with, as far as `COMMON_DEVIATIONS` doubt them.
+    least_sharpness
+        As for `RateFilter`.
     """
 
     def __init__(self, rho_0: float, rho_1: float, *, least_sharpness: float | None) -> None:
@@ -217,9 +224,8 @@ class RateFilter:
 
     def begin_anew(self) -> None:
         """Forget what clicks have told, and all that was set."""
-        first = self.first
-        least = self._least_sharpness
-        self._common = Common(first.rho_0, first.rho_1, least_sharpness=least)
+        rho_0, rho_1 = self.first.rho_0, self.first.rho_1
+        self._common = Common(rho_0, rho_1, least_sharpness=self._least_sharpness)
         self._own = [_STRANGER] * len(self._own)
 
     def doubt_rates(self) -> None:

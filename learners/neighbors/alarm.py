@@ -129,6 +129,11 @@ def _suspected(near: Neighborhoods) -> NDArray[np.bool_]:
 class HubWatch:
     """Looks at the hubs of a window each time a tenth of it is new; part of a learner's state.
 
+    Parameters
+    ----------
+    window
+        Most examples in it.
+
     Attributes
     ----------
     every
