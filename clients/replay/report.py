@@ -36,7 +36,7 @@ TITLE_CHARS, PANEL_CHARS = 45, 60
 HIGHEST = 1.03
 
 
-def table(tracks: Mapping[str, Track], *, window: int, title: str | None = None) -> Table:
+def table(tracks: Mapping[str, Track], *, window: int) -> Table:
     """Return the running errors side by side.
 
     Parameters
@@ -45,8 +45,6 @@ def table(tracks: Mapping[str, Track], *, window: int, title: str | None = None)
         What each player got wrong so far, by name.
     window
         The column of recent errors covers this many rounds.
-    title
-        Stands above the table.
 
     Examples
     --------
@@ -55,7 +53,7 @@ def table(tracks: Mapping[str, Track], *, window: int, title: str | None = None)
     >>> table({"ads": track}, window=1000).row_count
     1
     """
-    result = Table(title=title, title_justify="left")
+    result = Table()
     # Options tell learners of one kind apart: a name that is cut off names nobody.
     result.add_column("learner", overflow="fold")
     result.add_column("error so far", justify="right")

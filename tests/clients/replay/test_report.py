@@ -34,7 +34,7 @@ def test_the_table_shows_each_learner() -> None:
     """The numbers that a user reads are the track's."""
     console = Console(width=100, record=True, quiet=False, file=None)
     with console.capture() as capture:
-        console.print(table({"one": track(1000, 4), "none": Track(5)}, window=100, title="Test"))
+        console.print(table({"one": track(1000, 4), "none": Track(5)}, window=100))
     text = capture.get()
     assert "25.0 %" in text
     assert "last 100 rounds" in text
