@@ -25,19 +25,19 @@ State: TypeAlias = dict[str, NDArray[np.generic] | int | float | bool | str]
 
 
 class Dense(msgspec.Struct, frozen=True, tag_field="type", tag="dense"):
-    """Instances are lists of `size` numbers."""
+    """Instances are lists of `size` numbers, 1 to 4,096."""
 
     size: int
 
 
 class Hashed(msgspec.Struct, frozen=True, tag_field="type", tag="hashed"):
-    """Instances are objects with any names, hashed into `size` numbers."""
+    """Instances are objects with any names, hashed into `size` numbers, 1 to 4,096."""
 
     size: int
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One named feature: a number, or a category out of `values` (one-hot)."""
+    """One named feature: a number, or a category out of `values` (one-hot), 1 to 4,096 of them."""
 
     name: str
     type: Literal["number", "category"]
@@ -45,7 +45,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Named(msgspec.Struct, frozen=True, tag_field="type", tag="named"):
-    """Instances are objects with exactly these fields."""
+    """Instances are objects with exactly these fields, which make at most 4,096 numbers."""
 
     fields: tuple[Field, ...]
 
@@ -68,14 +68,15 @@ class Challenger(msgspec.Struct, frozen=True):
 class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a model is made of; it never changes afterwards, but for its labels.
 
-    What is left out is decided by the service.
+    What is left out is decided by the service, as are the bounds: they are those of this version.
 
     Parameters
     ----------
     name
-        The model's name in every later call.
+        The model's name in every later call: 1 to 64 of a to z, 0 to 9, dot, dash and underscore,
+        beginning with a letter or digit.
     labels
-        Names of what the model may choose from.
+        Names of what the model may choose from, 1 to 1,024, each of 1 to 128 characters.
     features
         `Dense`, `Named` or `Hashed`.
     learner
@@ -83,26 +84,31 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         `{"kind": "rcnbf", "gamma": 0.03, "rho_0": 0.15, "rho_1": 0.15}`; left out, it is
         `forward_softmax`. All kinds and options stand in docs/learners.md.
     scaling
-        `"none"`, `"unit"` (unit norm) or `"standard"` (running mean 0 and deviation 1).
+        `"none"` (default), `"unit"` (unit norm) or `"standard"` (running mean 0 and deviation 1).
     window_s
-        Seconds for which a decision waits for its feedback.
+        Seconds for which a decision waits for its feedback, 0.1 to 604,800; 600 by default.
     on_expiry
-        What silence means when they are over: `"ignore"`, or `"no_click"` (feedback 0).
+        What silence means when they are over: `"ignore"` (default), or `"no_click"` (feedback 0).
     max_pending
-        How many decisions may wait for feedback; over it, predict is refused.
+        How many decisions may wait for feedback, 1 to 1,000,000; over it, predict is refused.
+        100,000 by default.
     seed
-        Seed of the draws.
+        Seed of the draws, at least 0 and below 2**63; 0 by default.
     log_keep
-        How many events of the log are kept, for exports, estimates and relearning.
+        How many events of the log are kept, for exports, estimates and relearning, 0 to
+        10,000,000; 100,000 by default.
     estimate_every
-        Feedbacks after which the noise rates are estimated anew, from the newest so many.
+        Feedbacks after which the noise rates are estimated anew, from the newest so many: 1,000 to
+        1,000,000, or 0 for never by itself. By default 10,000 where `forward` and 50,000 where
+        `rcine` needs them, from the newest 50,000; never for others.
     estimate_on_drift
-        Whether they are, too, when the share of clicks on the greedy label has changed.
+        Whether they are, too, when the share of clicks on the greedy label has changed; False by
+        default.
     challengers
-        Up to four learners that learn from the same log without deciding.
+        Up to 4 learners that learn from the same log without deciding; none by default.
     label_features
         What labels are like, by name, where the learner has `n_label_features`: so many numbers
-        for each. Similar labels learn from each other's clicks.
+        for each, of size at most 1e6. Similar labels learn from each other's clicks.
 
     Examples
     --------

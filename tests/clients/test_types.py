@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from typing import Any
+
+from clients import types
 from clients.noise_types import Estimate, Noise, NoiseRates
+from service import spec
 
 
 def estimate(number: int, rho_0: float, *, trusted: bool = True) -> Estimate:
@@ -47,3 +53,37 @@ def test_results_are_found_by_number() -> None:
     new, old = estimate(2, 0.1), estimate(1, 0.3)
     known = noise(0.1, new, old)
     assert (known.result(1), known.result(2), known.result(3)) == (old, new, None)
+
+
+def told(docstring: str | None, name: str) -> str:
+    """Return what a docstring says of a parameter."""
+    text = inspect.cleandoc(docstring or "")
+    found = re.search(rf"^{name}\n((?:    .*\n)+)", text, re.MULTILINE)
+    assert found is not None, name
+    return " ".join(found[1].split())
+
+
+def numbers_of(schema: Any) -> set[str]:
+    """Return the bounds and the default of a value, as a docstring writes them."""
+    found = set()
+    for key, value in schema.items() if isinstance(schema, dict) else ():
+        if key in ("minimum", "maximum", "maxItems", "default") and isinstance(value, int | float):
+            found.add(str(value) if isinstance(value, bool) else f"{value:,.10g}")
+        if key == "anyOf":
+            found |= {number for each in value for number in numbers_of(each)}
+    return found
+
+
+def test_bounds_and_defaults_are_those_of_the_service() -> None:
+    """Whoever reads the client's types reads what the service takes, and what it adds."""
+    for name, schema in spec.ModelSpec.model_json_schema()["properties"].items():
+        text = told(types.ModelSpec.__doc__, name)
+        for number in numbers_of(schema):
+            assert re.search(rf"(?<![\d,]){re.escape(number)}(?!,?\d)", text), (name, number)
+        if "enum" in schema:
+            assert f'`"{schema["default"]}"` (default)' in text, name
+    for kind in (types.Dense, types.Hashed, types.Field, types.Named):
+        assert f"{spec.MAX_FEATURES:,}" in (kind.__doc__ or "")
+    text = told(types.ModelSpec.__doc__, "estimate_every")
+    for name, feedbacks in spec.ESTIMATE_AFTER.items():
+        assert f"{feedbacks:,} where `{name}`" in text
