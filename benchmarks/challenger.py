@@ -27,7 +27,6 @@ from benchmarks.versus_ours import NEW, OPTIONS, TOLD, LabelRates, give_rates
 from benchmarks.versus_streams import (
     NONE,
     PER_LABEL,
-    FloatArray,
     arguments,
     family,
     noise_rates,
@@ -35,6 +34,7 @@ from benchmarks.versus_streams import (
 )
 from learners import Learner, NoiseRates, Outcome, create
 from learners.noise.corruption import flip_bits_by_label
+from learners.validation import FloatArray
 
 DATASETS = ("usps", "optdigits")
 NOISES = (NONE, ".2/.4", ".4/.2", PER_LABEL)

@@ -19,12 +19,10 @@ import argparse
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.cold_start_contestants import FORWARD, PEERS, make
 from benchmarks.command import at_least, report
-
-FloatArray = NDArray[np.float64]
+from learners.validation import FloatArray
 
 N_FEATURES, N_ITEM_FEATURES = 12, 5
 VISITS, SEEDS = 6_000, 4

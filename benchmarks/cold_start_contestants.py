@@ -10,11 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from learners import Forward, Outcome, draw
-
-FloatArray = NDArray[np.float64]
+from learners.validation import FloatArray
 
 FORWARD = "forward"
 #: Vowpal Wabbit's ways to explore that did best here among those of `benchmarks.versus_peers`

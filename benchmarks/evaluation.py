@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.command import Target, at_least, at_most, count, report
@@ -51,9 +50,7 @@ from learners.evaluation import (
     uniform,
     weights_of,
 )
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from learners.validation import FloatArray, IntArray
 
 GAMMA = 0.1
 #: Rounds of each kind that an audit looks up for each label.

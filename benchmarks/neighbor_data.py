@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
+from learners.base import BoolArray
 from learners.neighbors.search import find_many
 from learners.neighbors.window import Window, to_rows
-
-FloatArray: TypeAlias = NDArray[np.float64]
-IntArray: TypeAlias = NDArray[np.int64]
-BoolArray: TypeAlias = NDArray[np.bool_]
+from learners.validation import FloatArray, IntArray
 
 
 def ranked_neighbors(xs: FloatArray, queries: FloatArray, count: int) -> IntArray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.command import Target, at_least, at_most
 from benchmarks.datasets import load
-from benchmarks.neighbor_data import FloatArray, IntArray, folds
+from benchmarks.neighbor_data import folds
 from learners.neighbors.hfnn import HFNN
 from learners.neighbors.hiknn import HIKNN
 from learners.neighbors.hubness_learner import HwKNN
@@ -18,6 +18,7 @@ from learners.neighbors.nhbnn import NHBNN
 from learners.neighbors.weighted import AKNN, NWKNN
 from learners.neighbors.window_learner import WindowLearner
 from learners.noise.corruption import flip_by_hubness, flip_uniform
+from learners.validation import FloatArray, IntArray
 
 K = 5
 NOISE_RATE = 0.3
@@ -123,7 +124,7 @@ def make(kind: str, n_features: int, n_labels: int, window: int) -> WindowLearne
             normalised=False,
         )
     kinds = {each.kind: each for each in (KNN, NWKNN, AKNN, HwKNN, HIKNN)}
-    return kinds[kind](n_features, n_labels, window=window, k=K, metric="euclidean")
+    return kinds[kind](n_features, n_labels, window=window, k=K)
 
 
 def cross_validated(

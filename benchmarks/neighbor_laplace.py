@@ -9,17 +9,16 @@ import numpy as np
 
 from benchmarks.command import Target, at_most
 from benchmarks.neighbor_data import (
-    BoolArray,
-    FloatArray,
-    IntArray,
     folds,
     ranked_neighbors,
     standardised,
 )
+from learners.base import BoolArray
 from learners.neighbors.editing import drop3, hmn_ei, icf, wilson
 from learners.neighbors.laplacian import LaplaceFilter
 from learners.neighbors.window import Window, to_rows
 from learners.noise.corruption import flip_uniform
+from learners.validation import FloatArray, IntArray
 
 KS = (1, 3, 5)
 NOISE = (0.0, 0.1, 0.2, 0.4)

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from river import datasets, linear_model, neighbors, tree
 
 from benchmarks.command import Target, report
-from benchmarks.neighbor_data import FloatArray, IntArray, standardised
+from benchmarks.neighbor_data import standardised
 from learners.base import Learner
 from learners.neighbors.auto import AutoRkNN
 from learners.neighbors.knn import KNN
 from learners.neighbors.rknn import RkNN
 from learners.noise.corruption import flip_bits
 from learners.noise.rates import NoiseRates
+from learners.validation import FloatArray, IntArray
 
 WINDOW = 1_000
 K, K_NOISE = 20, 100

@@ -35,7 +35,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.command import report, want_one_thread
 from benchmarks.datasets import Dataset, check, load
@@ -48,13 +47,14 @@ from benchmarks.noise_rates_report import (
     print_table,
     show,
 )
-from benchmarks.noise_rates_streams import Block, IntArray, even_labels, linear_labels, play
+from benchmarks.noise_rates_streams import Block, even_labels, linear_labels, play
 from learners import RCINE, RCNBF, NoiseRates
 from learners.noise.corruption import flip_bits_by_label
 from learners.noise.estimate import NoiseEstimate, Reading
 from learners.noise.held_out import read
 from learners.noise.nrest import NREst, Trained
 from learners.noise.reading import authors
+from learners.validation import FloatArray, IntArray
 
 GAMMA = 0.03
 #: As in `NREst`.
@@ -141,34 +141,29 @@ def run_rcine(plan: Plan, folder: Path, kept: Kept) -> None:
         data = loaded(name, folder)
         for rho_0, rho_1 in plan.settings:
             key = f"rcine {name} {rho_0:g}/{rho_1:g}"
-            if key in kept:
-                continue
-            readings: list[NoiseEstimate] = []
-            estimator = NREst(data.n_labels)
+            if key not in kept:
+                keep(kept, key, rcine_cell(data, NoiseRates(rho_0, rho_1)))
 
-            def ask(
-                xs: NDArray[np.float64],
-                labels: IntArray,
-                feedback: IntArray,
-                estimator: NREst = estimator,
-                readings: list[NoiseEstimate] = readings,
-            ) -> NoiseRates | None:
-                readings.append(estimator.estimate(xs, labels, feedback).estimate)
-                return readings[-1].rates
 
-            learner = RCINE(
-                data.xs.shape[1], data.n_labels, gamma=GAMMA, block_size=BLOCK, estimator=ask
-            )
-            play(learner, data, NoiseRates(rho_0, rho_1), 2 * BLOCK, 0)
-            cell = {
-                "part": "rcine",
-                "data": name,
-                "true": [rho_0, rho_1],
-                "ours": [pair(each.reading) for each in readings],
-                "errors": [errors(each.reading) for each in readings],
-                "trusted": [each.trusted for each in readings],
-            }
-            keep(kept, key, cell)
+def rcine_cell(data: Dataset, rates: NoiseRates) -> Cell:
+    """Play two blocks, and keep what the learner was answered at their ends."""
+    readings: list[NoiseEstimate] = []
+    estimator = NREst(data.n_labels)
+
+    def ask(xs: FloatArray, labels: IntArray, feedback: IntArray) -> NoiseRates | None:
+        readings.append(estimator.estimate(xs, labels, feedback).estimate)
+        return readings[-1].rates
+
+    learner = RCINE(data.xs.shape[1], data.n_labels, gamma=GAMMA, block_size=BLOCK, estimator=ask)
+    play(learner, data, rates, 2 * BLOCK, 0)
+    return {
+        "part": "rcine",
+        "data": data.name,
+        "true": [rates.rho_0, rates.rho_1],
+        "ours": [pair(each.reading) for each in readings],
+        "errors": [errors(each.reading) for each in readings],
+        "trusted": [each.trusted for each in readings],
+    }
 
 
 def run_labels(plan: Plan, seed: int, folder: Path, kept: Kept) -> None:

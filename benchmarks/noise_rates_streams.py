@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from benchmarks.datasets import Dataset
 from learners import RCNBF, NoiseRates, Outcome, draw
 from learners.noise import flip_bit
-
-IntArray = NDArray[np.int64]
+from learners.validation import IntArray
 
 
 class Block(NamedTuple):

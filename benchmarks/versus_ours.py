@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.learner_step import make_stream, time_learner, time_vw
-from benchmarks.versus_streams import Contestant, FloatArray, Problem, Rates, family
+from benchmarks.versus_streams import Contestant, Problem, Rates, family
 from learners import LEARNERS, Learner, Outcome, create, draw
 from learners.noise.nrest import NREst
+from learners.validation import FloatArray
 
 TOLD, ESTIMATED = "told", "estimated"
 #: The default learner, and the one for labels of which several may be right.

@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.command import count
 from benchmarks.datasets import load
-
-FloatArray = NDArray[np.float64]
+from learners.validation import FloatArray
 
 #: From the most telling to the largest; the last two have 784 features.
 DATASETS = ("usps", "optdigits", "pendigits", "letter", "synsep", "mnist", "fashion_mnist")
