@@ -141,7 +141,8 @@ class RkNN(WindowLearner):
 
         None where the window does not tell: it is empty, or all neighbourhoods look alike.
         """
-        self._for_two_labels("noise_rates")
+        if self.n_labels != 2:
+            raise UnsupportedError("noise_rates is for two labels; see transition")
         if self.rates == "given":
             return NoiseRates(self.rho_0, self.rho_1)
         return self._noise.rates()
@@ -167,10 +168,6 @@ class RkNN(WindowLearner):
         rho_0, rho_1 = Fraction(repr(self.rho_0)), Fraction(repr(self.rho_1))
         lead = float(2 * int(counts[1]) - len(found.slots) * (1 + rho_0 - rho_1))
         return np.array([-lead, lead])
-
-    def _for_two_labels(self, what: str) -> None:
-        if self.n_labels != 2:
-            raise UnsupportedError(f"{what} is for two labels; see transition")
 
     def _estimated_only(self, what: str) -> None:
         if self.rates == "given":

@@ -9,9 +9,6 @@ from learners.base import FloatArray
 #: Largest condition number (in the 1-norm) of a matrix that is worth inverting: beyond it an
 #: error of one neighbour in a thousand could decide.
 MAX_CONDITION = 1e3
-#: Most labels whose matrix is inverted: for so many it takes some 15 ms after each example, and
-#: grows with their cube. Beyond it anchors are too few to be trusted anyway.
-MAX_INVERTED = 200
 
 
 def inverse(matrix: FloatArray) -> FloatArray | None:
@@ -51,10 +48,8 @@ def usable_inverse(transition: FloatArray) -> FloatArray | None:
     ----------
     transition
         Shape (K, K): P(noisy label j | label i). Refused when a row's largest entry is not its
-        own label's, when it is near singular (`MAX_CONDITION`) or too large (`MAX_INVERTED`).
+        own label's, or when it is near singular (`MAX_CONDITION`).
     """
-    if len(transition) > MAX_INVERTED:
-        return None
     if (transition.argmax(axis=1) != np.arange(len(transition))).any():
         return None
     inverted = inverse(transition)

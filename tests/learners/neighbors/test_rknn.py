@@ -15,9 +15,8 @@ from learners import create
 from learners.errors import ParameterError, UnsupportedError
 from learners.neighbors.auto import AutoRkNN
 from learners.neighbors.knn import KNN
-from learners.neighbors.neighborhood_noise import NeighborhoodNoise
+from learners.neighbors.neighborhood_noise import MAX_INVERTED, NeighborhoodNoise
 from learners.neighbors.rknn import PlugIn, RkNN
-from learners.neighbors.transition import MAX_INVERTED
 from learners.noise.rates import NoiseRates
 from tests.learners.neighbors.golden import LINE
 from tests.reference.neighbors import PlainWindow
@@ -187,7 +186,7 @@ def test_anchors_are_the_oldest_with_the_high_count(quantile: float) -> None:
 
 
 def test_of_too_many_labels_no_matrix_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would be refused in any case, and takes longer than all the rest of a decision."""
+    """It takes longer than all the rest of a decision, and its inverse even longer."""
     learner = RkNN(1, MAX_INVERTED + 1, k=1, k_noise=1)
     learner.learn_many(np.arange(400.0)[:, np.newaxis], np.arange(400) % MAX_INVERTED)
     made: list[NeighborhoodNoise] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from learners.neighbors.transition import MAX_INVERTED, corrected, inverse, usable_inverse
+from learners.neighbors.transition import corrected, inverse, usable_inverse
 
 _T = np.array([[0.8, 0.1, 0.1], [0.05, 0.9, 0.05], [0.2, 0.2, 0.6]])
 
@@ -45,9 +45,3 @@ def test_inverse_is_one() -> None:
 def test_a_matrix_that_cannot_be_trusted_has_no_inverse(matrix: list[list[float]]) -> None:
     """A label told as another more often than as itself, a singular and a nearly singular one."""
     assert usable_inverse(np.array(matrix)) is None
-
-
-def test_many_labels_have_no_inverse() -> None:
-    """Of a matrix that would take too long after each example."""
-    assert usable_inverse(np.eye(MAX_INVERTED)) is not None
-    assert usable_inverse(np.eye(MAX_INVERTED + 1)) is None
