@@ -64,6 +64,18 @@ def fixed(learner: Learner, xs: FloatArray) -> FloatArray:
 
     It must not have learned from the rounds that it is evaluated on: `progressive` is for that.
 
+    Parameters
+    ----------
+    learner
+        Of any kind.
+    xs
+        Instances, float64 of shape (n, d).
+
+    Raises
+    ------
+    InputError
+        If `xs` is not such an array.
+
     Examples
     --------
     >>> from learners import create

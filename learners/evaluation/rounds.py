@@ -101,6 +101,11 @@ class AssumedRates:
     ) -> Self:
         """Take one pair of rates, with one pair of standard errors, for all labels.
 
+        Raises
+        ------
+        InputError
+            If `n_labels` is no integer of at least 1, or an error below 0.
+
         Examples
         --------
         >>> AssumedRates.same(NoiseRates(0.2, 0.4), 2).beta.round(12).tolist()

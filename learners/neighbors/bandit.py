@@ -151,7 +151,13 @@ class NeighborBandit(Learner):
         return [self._decision(scores, codes) for scores in self._scores(to_rows(xs), codes)]
 
     def scores(self, x: FloatArray) -> FloatArray:
-        """Return the corrected click probability of each label for `x`, shape (K,)."""
+        """Return the corrected click probability of each label for `x`, shape (K,).
+
+        Raises
+        ------
+        InputError
+            If `x` is not such an array as for `distribution`.
+        """
         check_instance(x, self.n_features)
         scores: FloatArray = self._scores(to_rows(x)[np.newaxis], None)[0]
         return scores

@@ -140,6 +140,11 @@ class RkNN(WindowLearner):
         """Return the rates that decisions are corrected by, for two labels.
 
         None where the window does not tell: it is empty, or all neighbourhoods look alike.
+
+        Raises
+        ------
+        UnsupportedError
+            If there are more labels, or fewer: see `transition`.
         """
         if self.n_labels != 2:
             raise UnsupportedError("noise_rates is for two labels; see transition")
@@ -151,6 +156,11 @@ class RkNN(WindowLearner):
         """Return the labels in the window, and P(told j | is i) between them, estimated.
 
         Row i holds the shares around the example that is the anchor of label i.
+
+        Raises
+        ------
+        UnsupportedError
+            If the rates are given.
         """
         self._estimated_only("transition")
         return self._noise.transition()

@@ -100,11 +100,23 @@ class WindowKeeper(Learner):
         return neighborhoods(self._graph, min(self._graph.k, chosen))
 
     def hubness(self) -> HubnessReport:
-        """Return how unevenly the window's neighbours are shared out, and who the hubs are."""
+        """Return how unevenly the window's neighbours are shared out, and who the hubs are.
+
+        Raises
+        ------
+        UnsupportedError
+            If the learner keeps no graph.
+        """
         return hubness_report(self.neighborhoods())
 
     def alarm(self) -> HubAlarm:
-        """Return whether labels of hubs look wrong more often than chance has it, now."""
+        """Return whether labels of hubs look wrong more often than chance has it, now.
+
+        Raises
+        ------
+        UnsupportedError
+            If the learner keeps no graph.
+        """
         return hub_alarm(self.neighborhoods(min(self.k, WATCHED_K)))
 
     @property

@@ -95,7 +95,13 @@ class WindowLearner(WindowKeeper):
         return [self._decision(self._scores_from(each), codes) for each in found]
 
     def scores(self, x: FloatArray) -> FloatArray:
-        """Return the score of each label for `x`, shape (K,): the largest decides."""
+        """Return the score of each label for `x`, shape (K,): the largest decides.
+
+        Raises
+        ------
+        InputError
+            If `x` is not such an array as for `distribution`.
+        """
         check_instance(x, self.n_features)
         return self._scores_of(to_rows(x)[np.newaxis])
 
