@@ -118,7 +118,7 @@ class Keys:
         if scheme.lower() != "bearer":
             raise Unauthorized("expected Authorization: Bearer <key>, got another scheme")
         # Looking a hash up tells nothing about the key by its timing.
-        caller = self._callers.get(sha256(key.strip().encode("utf-8", "replace")).digest())
+        caller = self._callers.get(sha256(key.strip().encode()).digest())
         if caller is None:
             raise Unauthorized("the API key is not known")
         return caller

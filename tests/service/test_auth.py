@@ -262,6 +262,15 @@ def test_admin_includes_the_rest(tmp_path: Path) -> None:
         assert key not in str(caught.value)
 
 
+@pytest.mark.parametrize("form", ["\n [{0},\n{1}]\n", "{0}\n  \n{1}", "\r\n{0}\r\n\t\r\n{1}\r\n"])
+def test_keys_may_be_spaced_out(tmp_path: Path, form: str) -> None:
+    """Protects who edits the file, or writes the header, by hand: spaces mean nothing."""
+    key, line = new_key("a", "t", [Scope.ADMIN])
+    file = tmp_path / "keys.json"
+    file.write_bytes(form.format(new_key("b", "u", [Scope.PREDICT])[1], line).encode())
+    assert Keys.load(file).caller(f"Bearer  {key} ").tenant == "t"
+
+
 def test_without_a_file_everybody_is_admin() -> None:
     """For loopback only: no key is asked for."""
     keys = Keys.load(None)
