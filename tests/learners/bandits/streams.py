@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 
 from learners import Learner, Outcome, draw
 from learners.base import FloatArray
+
+Bandit = TypeVar("Bandit", bound=Learner)
+
+
+def taught(learner: Bandit, seed: int, n_rounds: int = 30) -> Bandit:
+    """Let a learner learn random rounds."""
+    rng = np.random.default_rng(seed)
+    for x in rng.normal(size=(n_rounds, learner.n_features)):
+        label, bit = int(rng.integers(learner.n_labels)), int(rng.integers(2))
+        learner.update(Outcome(x, label, label, 0.5, bit))
+    return learner
 
 
 def error_on_three_groups(

@@ -17,19 +17,10 @@ from learners import (
     draw,
 )
 from learners.assertions import state_digest
-from tests.learners.bandits.streams import accuracy_on_crossed_signs, error_on_three_groups
+from tests.learners.bandits.streams import accuracy_on_crossed_signs, error_on_three_groups, taught
 from tests.reference.bandits import SlowForward, argmax
 
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-def taught(learner: Forward, seed: int, n_rounds: int = 30) -> Forward:
-    """Let a learner learn random rounds."""
-    rng = np.random.default_rng(seed)
-    for x in rng.normal(size=(n_rounds, learner.n_features)):
-        label, bit = int(rng.integers(learner.n_labels)), int(rng.integers(2))
-        learner.update(Outcome(x, label, label, 0.5, bit))
-    return learner
 
 
 @pytest.mark.parametrize("block", [1, 3, 12])
