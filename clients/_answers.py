@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
@@ -70,5 +69,14 @@ def state_of(body: bytes) -> State:
     try:
         with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
             return {name: array if array.shape else array.item() for name, array in arrays.items()}
-    except (ValueError, EOFError, BadZipFile) as error:
+    except Exception as error:
+        # Of what is no archive, or one of something else, its reader and we raise anything.
         raise ProtocolError(f"expected an .npz of arrays, got {body[:20]!r}: {error}") from error
+
+
+def text_of(body: bytes) -> str:
+    """Read a text; that of a proxy may be in another encoding."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"expected text in UTF-8, got {body[:60]!r}") from error

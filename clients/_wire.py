@@ -22,6 +22,7 @@ from clients._answers import (
     numbered,
     seq,
     state_of,
+    text_of,
 )
 from clients._call import NDJSON, Call, T, decoder_of
 from clients._values import check_finite, encode, names, numbers, plain
@@ -271,7 +272,7 @@ def live() -> Call[Live]:
 
 def metrics() -> Call[str]:
     """GET /metrics."""
-    return Call(method="GET", path="/metrics", parse=bytes.decode)
+    return Call(method="GET", path="/metrics", parse=text_of)
 
 
 # -- requests -----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import zipfile
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -168,3 +169,46 @@ def test_a_state_is_arrays_and_scalars() -> None:
     np.savez(pickled, evil=np.array([{}], dtype=object))
     with pytest.raises(ProtocolError):
         _wire.state("ads").read(200, pickled.getvalue(), None, 1)
+
+
+def zipped(**files: bytes) -> bytes:
+    """Return an archive of these files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def one_array() -> bytes:
+    """Return an array in numpy's own form, which is no archive."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.zeros(3))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>",
+        b"PK\x03\x04",
+        zipped(readme=b"no array"),
+        zipped(**{"x.npy": b"no array"}),
+        one_array(),
+        # Packed in a way that Python does not know, says its head.
+        zipped(readme=b"no array").replace(b"\x14\0\0\0\0\0", b"\x14\0\0\0\x63\0"),
+    ],
+    ids=("nothing", "page", "cut off", "other files", "broken", "one array", "packed otherwise"),
+)
+def test_what_is_no_state_is_said(body: bytes) -> None:
+    """Whatever numpy and the zip reader raise, it is an error of this package."""
+    with pytest.raises(ProtocolError, match=r"expected an \.npz of arrays"):
+        _wire.state("ads").read(200, body, None, 1)
+
+
+def test_metrics_in_another_encoding_are_the_page_of_another_server() -> None:
+    """So is that an error of this package."""
+    assert _wire.metrics().read(200, "µ".encode(), None, 1) == "µ"
+    with pytest.raises(ProtocolError, match=r"expected text in UTF-8, got b'\\xb5'"):
+        _wire.metrics().read(200, "µ".encode("latin-1"), None, 1)
