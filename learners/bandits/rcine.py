@@ -90,8 +90,10 @@ class RCINE(RCNBF):
         super().__init__(n_features, n_labels, rho_0=rho_0, rho_1=rho_1, gamma=gamma)
         self.beta_min = check_number("beta_min", beta_min, 0.001, 1)
         self.block_size = check_count("block_size", block_size)
-        self._estimator = estimator
-        self._block = None if estimator is None else self._new_block()
+        self._estimator: RateEstimator | None = None
+        self._block: _Block | None = None
+        if estimator is not None:
+            self.attach_estimator(estimator)
 
     def attach_estimator(self, estimator: RateEstimator) -> None:
         """Give an estimator to a learner restored from the state of one that had it.
@@ -99,8 +101,11 @@ class RCINE(RCNBF):
         Raises
         ------
         ParameterError
-            If the learner had none and its blocks would be too large.
+            If it cannot be called, or the learner had none and its blocks would be too large.
         """
+        if not callable(estimator):
+            what = "a function of (xs, labels, feedback)"
+            raise ParameterError(expected("estimator", what, estimator))
         if self._block is None:
             self._block = self._new_block()
         self._estimator = estimator

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -190,3 +192,15 @@ def test_blocks_that_no_memory_holds_are_refused(block_size: int) -> None:
     saved = RCINE(2, 3, block_size=3, estimator=estimator).state()
     with pytest.raises(StateError, match=words):
         RCINE.from_state({**saved, "block_size": block_size})
+
+
+def test_an_estimator_that_cannot_be_called_is_refused() -> None:
+    """At once, and not 50,000 rounds later."""
+    wrong: Any = NoiseRates(0.1, 0.2)
+    with pytest.raises(ParameterError, match="estimator: expected a function of"):
+        RCINE(2, 3, estimator=wrong)
+    learner = RCINE(2, 3, block_size=1)
+    with pytest.raises(ParameterError, match="estimator: expected a function of"):
+        learner.attach_estimator(wrong)
+    learner.update(Outcome(np.ones(2), 0, 0, 0.5, 1))  # keeps no block, as before
+    assert not any(name.startswith("block_") and name != "block_size" for name in learner.state())
