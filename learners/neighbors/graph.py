@@ -121,12 +121,13 @@ class NeighborGraph:
             raise ParameterError(expected("window", "an empty one", f"{len(window)} examples"))
         self.window = window
         self.k = check_count("k", k)
-        check_places("k", self.k, window.capacity, self.k, max(1, n_classes))
+        n_pools = max(1, check_count("n_classes", n_classes, 0))
+        check_places("k", self.k, window.capacity, self.k, n_pools)
         self._by_class = n_classes > 0
         #: Most examples that come in one change.
         self._step = min(window.capacity, queries_per_pass(window.capacity))
         self._observers: list[Observer] = []
-        self._pools = [self._new_pool() for _ in range(max(1, n_classes))]
+        self._pools = [self._new_pool() for _ in range(n_pools)]
 
     def __len__(self) -> int:
         return len(self.window)

@@ -214,6 +214,13 @@ def test_bad_sizes_are_refused(window: int, k: int) -> None:
         NeighborGraph(Window(window, 1), k)
 
 
+@pytest.mark.parametrize("n_classes", [-1, 2.0, True])
+def test_classes_are_counted_in_whole_numbers(n_classes: Any) -> None:
+    """Minus one would mean a graph over all."""
+    with pytest.raises(ParameterError, match="n_classes: expected an integer of at least 0"):
+        NeighborGraph(Window(3, 1), 1, n_classes=n_classes)
+
+
 def test_what_would_take_all_memory_is_refused() -> None:
     """Windows and lists of gigabytes are a wrong option, not a crash."""
     with pytest.raises(ParameterError, match="window: expected at most 250000 for 1000 features"):
