@@ -36,7 +36,7 @@ VARIANCE_ROUNDING = 1e-6
 #: Entries of a product that are worked on at once: 512 KiB, which stays in a core's L2 cache.
 #: (Measured at K = 256, d = 784: 150 us a decision, against 277 us in one go.) The sums are the
 #: same, since each is along one row.
-_ENTRIES_AT_ONCE = 65_536
+ENTRIES_AT_ONCE = 65_536
 
 
 class LinearLearner(Learner):
@@ -122,7 +122,7 @@ class LinearLearner(Learner):
     def _batch_scores(self, xs: FloatArray) -> FloatArray:
         """Return the scores of each row of `xs`, shape (n, K)."""
         scores = np.empty((len(xs), self.n_labels))
-        n_rows = max(1, _ENTRIES_AT_ONCE // self._weights.size)
+        n_rows = max(1, ENTRIES_AT_ONCE // self._weights.size)
         products = np.empty((min(n_rows, len(xs)), *self._weights.shape))
         for start in range(0, len(xs), n_rows):
             chunk = xs[start : start + n_rows]
@@ -209,7 +209,7 @@ class LabelledLinearLearner(LinearLearner):
 
 def product_space(n_rows: int, n_features: int) -> FloatArray:
     """Return the scratch space in which `row_sums` works on a matrix of `n_rows` rows."""
-    return np.empty((min(n_rows, max(1, _ENTRIES_AT_ONCE // n_features)), n_features))
+    return np.empty((min(n_rows, max(1, ENTRIES_AT_ONCE // n_features)), n_features))
 
 
 def row_sums(matrix: FloatArray, x: FloatArray, products: FloatArray, sums: FloatArray) -> None:

@@ -13,15 +13,12 @@ from learners.bandits.bent_inputs import BentInputs
 from learners.bandits.block_covariance import MAX_BLOCK, blocks_of, fitting_block
 from learners.bandits.exploration import Eagerness, GapExploration
 from learners.bandits.label_rates import LabelRates
-from learners.bandits.linear import MAX_MATRIX_ENTRIES
+from learners.bandits.linear import ENTRIES_AT_ONCE, MAX_MATRIX_ENTRIES
 from learners.bandits.random_features import MAX_WAVES
 from learners.bandits.rate_filter import RateFilter
 from learners.base import Distribution, FloatArray, Learner
 from learners.noise.rates import NoiseRates
 from learners.validation import check_count, check_instance, check_instances, check_number
-
-#: Numbers of a batch that are worked on at once: 512 KiB, which stays in a core's L2 cache.
-_ENTRIES_AT_ONCE = 65_536
 
 
 class RelevanceLearner(Learner):
@@ -171,7 +168,7 @@ class RelevanceLearner(Learner):
         codes = self._choosable(None)
         eager = self._eagerness(codes)
         found: list[Distribution] = []
-        n_rows = max(1, _ENTRIES_AT_ONCE // (self.n_labels * self._padded))
+        n_rows = max(1, ENTRIES_AT_ONCE // (self.n_labels * self._padded))
         for start in range(0, len(xs), n_rows):
             relevances = self._relevances(self._inputs(xs[start : start + n_rows]))
             found += self._explorer.choose_each(relevances, codes, eager)

@@ -40,7 +40,7 @@ def test_a_batch_of_a_model_that_is_wider_than_the_space_for_one(
     learner = kind(3, 5)
     heard(learner, 5)
     rows = np.random.default_rng(1).normal(size=(3, 3))
-    monkeypatch.setattr(relevance_learner, "_ENTRIES_AT_ONCE", 1)
+    monkeypatch.setattr(relevance_learner, "ENTRIES_AT_ONCE", 1)
     for x, decision in zip(rows, learner.distributions(rows), strict=True):
         assert alike(decision, learner.distribution(x))
 
