@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from learners import InputError, Learner, NoiseRates
 from learners.bandits.linear import MIN_PROPENSITY
+from learners.bandits.rate_filter import MAX_RATE, MAX_SUM
 from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, effective_size
 from service.challengers import RECORDED, UNKNOWN_ERROR, Recorded
 from service.errors import Unavailable
@@ -39,6 +40,12 @@ LEAST_EFFECTIVE = 100
 #: it was: but for chance, and for what propensities do that are told with two digits (a seventh as
 #: .14).
 ROUNDED = 0.03
+#: Standard error of rho_1 from which on it is little more than a guess: one of which only [0, 1] is
+#: known has `UNKNOWN_ERROR`. Intervals take what rates are off by for small, and with .9 where .2
+#: was guessed a value that was .28 was told as .05 +- .04.
+LARGEST_ERROR = 0.25
+#: A sum of rates that is kept to `MAX_SUM` may round to less.
+ROUNDING = 1e-9
 TRUSTED = "trusted"
 
 
@@ -106,7 +113,10 @@ def rates_in_force(fold: Fold) -> tuple[AssumedRates, RatesFrom]:
     # It goes on from an estimate that it is told: the log knows of no noise that has risen since.
     # Of rates that were set it moves none.
     if fold.learner.learns_rates and (rates is None or rates.estimated):
-        return _found(fold.learner), "learner"
+        found = _found(fold.learner)
+        # An estimate may be of more noise than the learner believes in.
+        if rates is None or not _at_bounds(found):
+            return found, "learner"
     if rates is not None:
         return _assumed(rates, n_labels), "log"
     options = fold.contest.deciding.learner.options
@@ -125,6 +135,28 @@ def _found(learner: Learner) -> AssumedRates:
     # Off by what the learner is off by, and each by its own: taken for their own alone, intervals
     # held the truth in .6 of the logs, for one alone in .7 where two labels overlap.
     return AssumedRates(*learner.label_rates, *learner.label_rate_errors, "unknown")
+
+
+def _at_bounds(found: AssumedRates) -> bool:
+    """Whether a learner found as much noise as it believes in, of most labels."""
+    rho_0, rho_1 = found.rho_0, found.rho_1
+    at_bounds = (rho_1 >= MAX_RATE) | (rho_0 + rho_1 >= MAX_SUM - ROUNDING)
+    return bool(at_bounds.mean() > 0.5)
+
+
+def doubt_about_rates(rates: AssumedRates, labels: NDArray[np.int64]) -> str:
+    """Return why clicks on `labels` cannot be corrected by these rates; nothing where they can.
+
+    Clicks are few because wrong labels are shown, or because they are missed: which of the two
+    has to be known.
+    """
+    missed, error = float(rates.rho_1[labels].mean()), float(rates.rho_1_error[labels].mean())
+    if rates.sharing == "unknown" and _at_bounds(rates):
+        most = f"rho_1 = {missed:.2f}, and the learner believes in no more"
+        return f"more clicks may be missed than was found: {most}"
+    if error > LARGEST_ERROR:
+        return f"hardly known is how many clicks are missed: rho_1 = {missed:.2f} +- {error:.2f}"
+    return ""
 
 
 def _assumed(rates: Rates, n_labels: int) -> AssumedRates:
@@ -166,6 +198,7 @@ def _evaluate(newest: Newest, told: Told, doubt: str) -> EvaluationOut:
     logged, rates, policies = newest.rounds, told.rates, list[PolicyOut]()
     if len(logged) > 1:
         slice_ = _slice(logged)
+        doubt = doubt or doubt_about_rates(rates, slice_.rounds.labels)
         evaluation = Evaluation(slice_.rounds, rates)
         policies = [
             _value(evaluation, each, told.active, doubt)
