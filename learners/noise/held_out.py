@@ -97,26 +97,27 @@ def _read_mixture(held_out: HeldOut, beta_min: float) -> tuple[Reading, FloatArr
     common, labels, prior, differ = fit_block(rounds)
     if not differ:
         labels = anchored_levels(rounds, common, prior)
-    error_0, error_1 = level_errors(common, rounds)
-    wider_0, wider_1 = _fold_errors(held_out, rounds, common)
+    # From here on a row for each of the two rates.
+    error = np.array(level_errors(common, rounds))
     # The folds' networks differ, and so do their mistakes: the errors grow where that shows.
-    grow_0, grow_1 = max(1.0, wider_0 / error_0[0]), max(1.0, wider_1 / error_1[0])
-    label_error_0, label_error_1 = level_errors(labels, rounds, prior)
-    doubt_0 = float(np.hypot(error_0[0] * grow_0, _SHARED_ERROR))
-    doubt_1 = float(np.hypot(error_1[0] * grow_1, _SHARED_ERROR))
-    # Labels that are alike were drawn to the common rates as if these were known.
-    open_0, open_1 = (0.0, 0.0) if differ else (doubt_0, doubt_1)
-    drawn_0 = _drawn(label_error_0, labels.rho_0, prior.count_0)
-    drawn_1 = _drawn(label_error_1, labels.rho_1, prior.count_1)
+    grow = np.maximum(1.0, _fold_errors(held_out, rounds, common) / error)
+    doubt = np.hypot(error * grow, _SHARED_ERROR)
+    own_error = np.array(level_errors(labels, rounds, prior))
+    label_error = own_error * grow
+    if not differ:
+        # They were drawn to the common rates as if these were known.
+        counts = np.array([[prior.count_0], [prior.count_1]])
+        drawn = _drawn(own_error, np.array([labels.rho_0, labels.rho_1]), counts)
+        label_error = np.hypot(label_error, drawn * doubt)
     reading = Reading(
         rho_0=float(common.rho_0[0]),
         rho_1=float(common.rho_1[0]),
-        rho_0_error=doubt_0,
-        rho_1_error=doubt_1,
+        rho_0_error=float(doubt[0, 0]),
+        rho_1_error=float(doubt[1, 0]),
         label_rho_0=labels.rho_0,
         label_rho_1=labels.rho_1,
-        label_rho_0_error=np.hypot(label_error_0 * grow_0, drawn_0 * open_0),
-        label_rho_1_error=np.hypot(label_error_1 * grow_1, drawn_1 * open_1),
+        label_rho_0_error=label_error[0],
+        label_rho_1_error=label_error[1],
         labels_differ=differ,
     )
     reading = _without_senseless(reading, beta_min)
@@ -127,9 +128,9 @@ def _read_mixture(held_out: HeldOut, beta_min: float) -> tuple[Reading, FloatArr
     return reading, right, alone
 
 
-def _drawn(errors: FloatArray, rates: FloatArray, count: float) -> FloatArray:
+def _drawn(errors: FloatArray, rates: FloatArray, counts: FloatArray) -> FloatArray:
     """Return how far each label's rate is its prior's: the share of what is known that it told."""
-    drawn: FloatArray = errors**2 * (count + 1.0) / (rates * (1.0 - rates))
+    drawn: FloatArray = errors**2 * (counts + 1.0) / (rates * (1.0 - rates))
     return drawn.clip(0.0, 1.0)
 
 
@@ -174,19 +175,17 @@ def _averaged(reading: Reading, shown: IntArray, right: FloatArray) -> Reading:
     )
 
 
-def _fold_errors(held_out: HeldOut, rounds: Rounds, common: Levels) -> tuple[float, float]:
-    """Return the standard errors of the mean of the folds' own fits."""
+def _fold_errors(held_out: HeldOut, rounds: Rounds, common: Levels) -> FloatArray:
+    """Return the standard errors of the mean of the folds' own fits, (2, 1)."""
     fits = [
         fit_levels(rounds.some(held_out.folds == fold), common)
         for fold in np.unique(held_out.folds)
     ]
     if len(fits) < 2:
-        return 0.0, 0.0
-    scale = float(np.sqrt(len(fits)))
-    return (
-        float(np.std([fit.rho_0[0] for fit in fits], ddof=1)) / scale,
-        float(np.std([fit.rho_1[0] for fit in fits], ddof=1)) / scale,
-    )
+        return np.zeros((2, 1))
+    rates = [[fit.rho_0[0] for fit in fits], [fit.rho_1[0] for fit in fits]]
+    errors: FloatArray = np.std(rates, axis=1, ddof=1, keepdims=True) / np.sqrt(len(fits))
+    return errors
 
 
 def _read_quantiles(held_out: HeldOut, rule: str) -> Reading:
