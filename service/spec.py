@@ -315,7 +315,7 @@ def distinct(what: str, names: list[str]) -> list[str]:
 
 def is_model_name(text: str) -> bool:
     """Whether a model can have this name."""
-    return re.fullmatch(MODEL_NAME.strip("^$"), text) is not None
+    return re.fullmatch(MODEL_NAME, text) is not None
 
 
 def are_label_features(values: Sequence[float]) -> bool:

@@ -19,6 +19,7 @@ from service.spec import (
     MODEL_NAME,
     LearnerSpec,
     ModelSpec,
+    are_label_features,
     distinct,
     is_model_name,
 )
@@ -217,6 +218,19 @@ def test_what_a_spec_leaves_out_is_as_documented() -> None:
     unshown: dict[str, Any] = {"label_features": {}, "challengers": []}
     unshown |= {"estimate_every": None, "estimate_on_drift": False}
     assert ModelSpec.model_validate(least).to_dict() == shown | unshown
+
+
+@pytest.mark.parametrize("count", [0, 1, 32, 33])
+@pytest.mark.parametrize("value", [0.5, 1e6, -1e6, 1e6 + 1, -1e6 - 1, float("nan")])
+def test_a_log_and_a_spec_agree_on_what_labels_are_like(count: int, value: float) -> None:
+    """Protects learners from an imported event with features that no call would take."""
+    values = [0.5] * (count - 1) + [value] if count else []
+    try:
+        ModelSpec.model_validate(SPEC | {"label_features": {"a": values}})
+    except ValidationError:
+        assert not are_label_features(values)
+    else:
+        assert are_label_features(values)
 
 
 def test_a_spec_without_a_learner_has_the_default_one() -> None:
