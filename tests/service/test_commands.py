@@ -158,8 +158,9 @@ def test_ctrl_c_while_a_command_is_loaded_is_no_fault(
 
 def test_learners_can_be_written_in_two_ways() -> None:
     """Short options are numbers, switches or words; JSON says the same."""
-    short = parse_learner("x:a=1,b=1.5,c=true,d=word,e=1e-3")
-    assert short == {"kind": "x", "a": 1, "b": 1.5, "c": True, "d": "word", "e": 0.001}
+    short = parse_learner("x:a=1,b=1.5,c=true,d=word,e=1e-3,f=false,g=1e999")
+    said = {"kind": "x", "a": 1, "b": 1.5, "c": True, "d": "word", "e": 0.001}
+    assert short == said | {"f": False, "g": "1e999"}
     assert type(short["a"]) is int
     assert parse_learner(json.dumps(short)) == short
     assert parse_learner("bpa") == {"kind": "bpa"}
