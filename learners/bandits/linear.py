@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from learners.base import Distribution, FloatArray, Learner, State, StateValue, state_array
 from learners.errors import ParameterError, StateError, expected
@@ -96,11 +97,7 @@ class LinearLearner(Learner):
             probabilities[greedy] = self._greedy_part
             return Distribution(probabilities, greedy)
         greedy = int(codes[scores[codes].argmax()])
-        share = self.gamma / len(codes)
-        probabilities = np.zeros(self.n_labels)
-        probabilities[codes] = share
-        probabilities[greedy] = greedy_part(share, len(codes))
-        return Distribution(probabilities, greedy)
+        return mixed(greedy, codes, self.n_labels, self.gamma)
 
     def distributions(self, xs: FloatArray) -> list[Distribution]:
         """Return `distribution` of each row of `xs`, shape (n, d); bit for bit the same."""
@@ -288,6 +285,15 @@ def check_variances(name: str, covariances: FloatArray, first: FloatArray) -> No
     if len(grown):
         what = f"variances of at most the first ones ({float(np.max(first)):g} or less)"
         raise StateError(expected(f"state's {name}", what, float(grown[0])))
+
+
+def mixed(greedy: int, codes: NDArray[np.intp], n_labels: int, gamma: float) -> Distribution:
+    """Return P(r) = (1 - gamma) 1[r = greedy] + gamma / m over the m labels `codes`."""
+    share = gamma / len(codes)
+    probabilities = np.zeros(n_labels)
+    probabilities[codes] = share
+    probabilities[greedy] = greedy_part(share, len(codes))
+    return Distribution(probabilities, greedy)
 
 
 def greedy_part(share: float, n_choosable: int) -> float:

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.bandits.linear import greedy_part
+from learners.bandits.linear import mixed
 from learners.base import (
     Distribution,
     FloatArray,
@@ -248,11 +248,7 @@ class NeighborBandit(Learner):
     def _decision(self, scores: FloatArray, codes: NDArray[np.intp] | None) -> Distribution:
         codes = np.arange(self.n_labels) if codes is None else codes
         greedy = int(codes[scores[codes].argmax()])
-        share = self.gamma / len(codes)
-        probabilities = np.zeros(self.n_labels)
-        probabilities[codes] = share
-        probabilities[greedy] = greedy_part(share, len(codes))
-        return Distribution(probabilities, greedy)
+        return mixed(greedy, codes, self.n_labels, self.gamma)
 
     def _scores(self, rows: Rows, codes: NDArray[np.intp] | None) -> FloatArray:
         """Return the scores of each row of (n, d), shape (n, K); of others than `codes` the prior.
