@@ -50,13 +50,15 @@ def interval(rate: float, error: float) -> tuple[float, float]:
 
 
 def rates_table(noise: Noise) -> Table:
-    """Return the rates in force; with intervals where an estimate found them."""
+    """Return the rates in force; with intervals where an estimate or the learner found them."""
     result = Table(title="Rates in force", title_justify="left")
     result.add_column("rate")
     result.add_column("in force", justify="right")
     result.add_column("95 % interval", justify="right")
-    found = noise.source
+    found, own = noise.source, noise.errors
     errors = (None, None) if found is None else (found.rho_0_error, found.rho_1_error)
+    if own is not None:
+        errors = (own.rho_0, own.rho_1)
     rates = (noise.rates.rho_0, noise.rates.rho_1)
     names = ("rho_0, false clicks", "rho_1, missed clicks")
     for name, rate, error in zip(names, rates, errors, strict=True):

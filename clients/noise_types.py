@@ -110,6 +110,8 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         How often the learner has begun anew, because clicks stayed away.
     silent
         Whether no clicks come at all, not even false ones: nothing is learned until one does.
+    errors
+        Standard errors of `rates` where the learner finds them; else None.
     """
 
     rates: NoiseRates
@@ -124,6 +126,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     known: bool = False
     restarts: int = 0
     silent: bool = False
+    errors: NoiseRates | None = None
 
     @property
     def source(self) -> Estimate | None:

@@ -58,9 +58,11 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
             rates, each = _rates(replica), _label_rates(fold)
             every = spec.estimate_after(rate_kinds(fold.contest.named))
             due = (every, spec.estimate_on_drift, fold.drift_seq)
-            sources = _learned(fold.contest), _known(fold.contest)
+            errors = _errors(fold.contest)
+            sources = errors is not None, _known(fold.contest)
             clicks = fold.learner.restarts, fold.learner.silent
-            return wire.NoiseOut(rates, each, *due, asked, running, history, *sources, *clicks)
+            found = (asked, running, history)
+            return wire.NoiseOut(rates, each, *due, *found, *sources, *clicks, errors)
 
         return _json(await host.use(caller.key_of(model), act))
 
@@ -114,12 +116,17 @@ def _known(contest: Contest) -> bool:
     return contest.rates is not None and not contest.rates.estimated
 
 
-def _learned(contest: Contest) -> bool:
-    """Whether clicks move the rates: not those that were set, of which nothing is in doubt."""
+def _errors(contest: Contest) -> wire.RatesOut | None:
+    """Return how well the rates are known that clicks move.
+
+    None where clicks move none: not those that were set, of which nothing is in doubt.
+    """
     user = contest.rate_user
     if user is None or not user.learns_rates or _known(contest):
-        return False
-    return any(errors.any() for errors in user.label_rate_errors)
+        return None
+    # What labels' rates are off by, most of it all labels' are: the mean's is about theirs.
+    errors = wire.RatesOut(*(float(each.mean()) for each in user.label_rate_errors))
+    return errors if errors.rho_0 or errors.rho_1 else None
 
 
 def _rates(replica: Replica) -> wire.RatesOut:

@@ -236,6 +236,10 @@ class NoiseOut(Struct):
         bool,
         Meta(description="Whether no clicks come at all: nothing is learned until one does."),
     ]
+    errors: Annotated[
+        RatesOut | None,
+        Meta(description="Standard errors of `rates`, where the learner finds them; else null."),
+    ]
 
 
 class Asked(Struct):

@@ -94,6 +94,14 @@ def test_rates_have_intervals_where_an_estimate_is_behind_them() -> None:
     assert " to " not in text
 
 
+def test_rates_that_a_learner_found_have_its_intervals() -> None:
+    """Of missed clicks that it knows nothing of, a reader sees that; clicks moved an estimate."""
+    errors = NoiseRates(rho_0=0.02, rho_1=0.29)
+    text = shown(rates_table(noise(estimate(2), learned=True, errors=errors)))
+    assert "6.1 to 13.9 %" in text
+    assert "0.0 to 86.8 %" in text
+
+
 def test_rates_in_force_are_shown_by_label() -> None:
     """A label that is often clicked by mistake stands above the others, and names are no markup."""
     each = {"[a]": NoiseRates(rho_0=0.05, rho_1=0.1), "b": NoiseRates(rho_0=0.5, rho_1=0.2)}

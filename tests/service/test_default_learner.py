@@ -49,6 +49,9 @@ def test_it_finds_the_noise_by_itself(http: httpx.Client) -> None:
     assert abs(noise["rates"]["rho_0"] - np.mean(list(found.values()))) < 1e-9
     assert (noise["estimate_every"], noise["history"], noise["learned"]) == (0, [], True)
     assert not noise["known"]
+    # How well: the false clicks of each, and of missed ones that it shows what is right.
+    assert 0.01 < noise["errors"]["rho_0"] < 0.1
+    assert abs(noise["rates"]["rho_1"] - RHO_1) < 3 * noise["errors"]["rho_1"] < 0.1
     evaluation = http.get(f"{model.path}/evaluation").json()
     assert (evaluation["rates_from"], evaluation["by_label"]) == ("learner", True)
     assert abs(evaluation["rho_0"] - noise["rates"]["rho_0"]) < 1e-9
@@ -57,7 +60,7 @@ def test_it_finds_the_noise_by_itself(http: httpx.Client) -> None:
     assert answer.status_code == 200, answer.text
     noise = http.get(f"{model.path}/noise").json()
     assert noise["rates"] == pytest.approx({"rho_0": 0.1, "rho_1": 0.2})
-    assert (noise["learned"], noise["known"]) == (False, True)
+    assert (noise["learned"], noise["known"], noise["errors"]) == (False, True, None)
     http.delete(model.path)
     http.delete("/v1/models/by-default")
 
