@@ -63,6 +63,35 @@ async def test_a_models_numbers_are_its_own(client: httpx.AsyncClient) -> None:
     assert not [key for key in await samples(client) if name in key]
 
 
+#: What series are told apart by.
+TOLD_APART = {
+    "redis_up": "",
+    "requests_total": "method route status",
+    **dict.fromkeys((f"request_duration_seconds_{one}" for one in ("count", "sum")), "route"),
+    "request_duration_seconds_bucket": "le route",
+    **dict.fromkeys((f"{counter}_total" for counter in COUNTERS), "model"),
+    **dict.fromkeys(("pending", "seq", "folded_seq", "snapshot_seq", "rejected"), "model"),
+    **dict.fromkeys(("hub_alarm", "silent", "rho_0", "rho_1", "estimate_running"), "model"),
+    "restarts_total": "learner model",
+    "estimates_total": "model outcome",
+}
+
+
+async def test_series_are_called_as_ever(client: httpx.AsyncClient) -> None:
+    """Protects dashboards and alarms, which ask for series by their names and their labels."""
+    for kind in ("rcine", "rknn"):
+        path = await create(client, learner={"kind": kind})
+        await client.get(f"{path}/noise")
+    text = (await client.get("/metrics")).text
+    found = {
+        sample.name.removeprefix("misclick_"): " ".join(sorted(sample.labels))
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+    assert found == TOLD_APART
+
+
 async def test_estimates_are_told_of_models_that_have_rates(client: httpx.AsyncClient) -> None:
     """How they ended, whether one is being made, and the rates in force; no series for others."""
     path = await create(client, learner={"kind": "rcine", "rho_0": 0.1})
@@ -117,13 +146,15 @@ def test_workers_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert b"misclick_requests_total{" not in alone.render([], [])
 
 
-#: Counts a request in the shared folder, says so, and is there until it is killed.
+#: Counts a request in the shared folder and says so, each time it is told, until it is killed.
 COUNTING = """
 from service.metrics import RequestMetrics, take_place
 take_place()
-RequestMetrics().observe("/livez", "GET", 200, 0.001)
-print("counted", flush=True)
-input()
+metrics = RequestMetrics()
+while True:
+    metrics.observe("/livez", "GET", 200, 0.001)
+    print("counted", flush=True)
+    input()
 """
 
 
@@ -136,11 +167,17 @@ def test_a_worker_counts_on_where_one_has_ended(
         command = [sys.executable, "-c", COUNTING]
         pipe = subprocess.PIPE
         workers = [subprocess.Popen(command, stdin=pipe, stdout=pipe) for _ in range(2)]
+        # The second time each counts on from what it knew before the other counted.
+        for told in (b"\n", b""):
+            for worker in workers:
+                assert worker.stdout is not None
+                assert worker.stdout.readline() == b"counted\n"
+            for worker in workers:
+                assert worker.stdin is not None
+                worker.stdin.write(told)
+                worker.stdin.flush()
         for worker in workers:
-            assert worker.stdout is not None
-            assert worker.stdout.readline() == b"counted\n"
             os.kill(worker.pid, signal.SIGKILL)
-        for worker in workers:
             worker.communicate()
-    assert b'route="/livez",status="200"} 6.0' in RequestMetrics().render([], [])
+    assert b'route="/livez",status="200"} 12.0' in RequestMetrics().render([], [])
     assert len(list(tmp_path.glob("*.db"))) <= 4
