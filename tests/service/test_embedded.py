@@ -25,7 +25,7 @@ PATIENCE_S = 10.0
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder that is not there yet."""
-    return tmp_path / "data"
+    return tmp_path / "not there" / "data"
 
 
 @pytest.fixture
@@ -71,6 +71,8 @@ def test_is_safe_by_default(valkey: EmbeddedValkey, folder: Path) -> None:
     assert config["maxmemory-policy"] == "noeviction"
     assert config["port"] == "0"
     assert config["enable-debug-command"] == "no"
+    # A snapshot that fails would have it refuse all writes.
+    assert config["save"] == ""
     assert folder.stat().st_mode & 0o777 == 0o700
     assert valkey.socket.stat().st_mode & 0o777 == 0o700
 
@@ -142,6 +144,7 @@ def test_ends_an_orphan(folder: Path, monkeypatch: pytest.MonkeyPatch, hangs: bo
     """A server that a killed service left on the folder is stopped, and its data taken over."""
     first = EmbeddedValkey(folder)
     first.start()
+    assert (folder / "valkey.pid").read_text() == str(pid_of(first))
     first.stop()
     command = [str(get_binary_path()), str(folder / "valkey.conf")]
     with (folder / "valkey.log").open("ab") as output:
