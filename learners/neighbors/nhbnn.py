@@ -12,6 +12,7 @@ from learners.base import FloatArray
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
 from learners.neighbors.options import check_flag, check_smoothing
 from learners.neighbors.search import Found
+from learners.neighbors.window import Labels
 from learners.neighbors.window_learner import DEFAULT_WINDOW
 from learners.validation import check_count
 
@@ -109,24 +110,32 @@ class NHBNN(HubnessLearner):
         places = self._places() if self.normalised else self._places() - 1
         room = places * counts + self.smoothing * len(self)
         likelihoods = (occurred + self.smoothing) / room
-        anti_hubs = np.flatnonzero(self._occurrences.total(found.slots) <= self.anti_hub)
-        labels = self._examples.labels[found.slots[anti_hubs]].tolist()
-        # Each label once: of a wide window it takes milliseconds.
-        of_labels = {label: self._label_part(label, counts) for label in set(labels)}
-        for line, label in zip(anti_hubs, labels, strict=True):
-            own = np.where(counts > 0, likelihoods[line], 0.0)
-            factor = _OWN_PART * own / np.add.reduce(own) + of_labels[label]
-            likelihoods[line] = np.where(counts > 0, factor, 1.0)
+        rare = self._occurrences.total(found.slots) <= self.anti_hub
+        if rare.any():
+            labels = self._examples.labels[found.slots[rare]]
+            likelihoods[rare] = self._anti_hub_factors(likelihoods[rare], labels, counts)
         return logs(likelihoods)
 
-    def _label_part(self, label: int, counts: NDArray[np.int64]) -> FloatArray:
-        """Return what a label's examples have to do with an anti-hub's factor, (K,)."""
+    def _anti_hub_factors(
+        self, likelihoods: FloatArray, labels: Labels, counts: NDArray[np.int64]
+    ) -> FloatArray:
+        """Mix anti-hubs' own likelihoods, (m, K), with those of their labels' examples."""
+        # Each label once: of a wide window it takes milliseconds.
+        distinct, which = np.unique(labels, return_inverse=True)
+        rates = np.array([self._rates_of(label, counts) for label in distinct.tolist()])
+        own = np.where(counts > 0, likelihoods, 0.0)
+        factors = _OWN_PART * own / np.add.reduce(own, axis=1)[:, np.newaxis]
+        factors += (_LABEL_PART * rates / np.add.reduce(rates, axis=1)[:, np.newaxis])[which]
+        return np.where(counts > 0, factors, 1.0)
+
+    def _rates_of(self, label: int, counts: NDArray[np.int64]) -> FloatArray:
+        """Return the rates at which a label's examples are neighbours of each class, (K,)."""
         places = self._occurrences.of_label(label).astype(np.float64)
         places[label] += counts[label]
-        rates = places / (self._places() * counts[label] * np.maximum(counts, 1)) + _RATE_SMOOTHING
+        near = self._places() * counts[label] * np.maximum(counts, 1)
+        rates: FloatArray = places / near + _RATE_SMOOTHING
         rates[counts == 0] = 0.0
-        part: FloatArray = _LABEL_PART * rates / np.add.reduce(rates)
-        return part
+        return rates
 
     def _scores(self, votes: FloatArray) -> FloatArray:
         return posterior(super()._scores(votes), self._priors())
@@ -151,5 +160,5 @@ def logs(values: FloatArray) -> FloatArray:
     >>> logs(np.array([[1.0, math.e]])).tolist()
     [[0.0, 1.0]]
     """
-    flat = [math.log(value) for value in values.ravel().tolist()]
-    return np.array(flat, dtype=np.float64).reshape(values.shape)
+    each = map(math.log, values.ravel().tolist())
+    return np.fromiter(each, np.float64, values.size).reshape(values.shape)
