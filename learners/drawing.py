@@ -86,7 +86,8 @@ def draw_each(distributions: Sequence[Distribution], uniforms: Sequence[float]) 
     if len(uniforms) != len(distributions):
         what = f"as many as distributions, {len(distributions)}"
         raise InputError(expected("uniforms", what, len(uniforms)))
-    if not distributions or len(distributions) * len(distributions[0][0]) <= _FEW_PROBABILITIES:
+    n_labels = len(distributions[0].probabilities) if distributions else 0
+    if len(distributions) * n_labels <= _FEW_PROBABILITIES:
         return [draw(each, uniform) for each, uniform in zip(distributions, uniforms, strict=True)]
     numbers = np.array(uniforms)
     if not ((numbers >= 0.0) & (numbers < 1.0)).all():
@@ -95,6 +96,6 @@ def draw_each(distributions: Sequence[Distribution], uniforms: Sequence[float]) 
     labels = (sums <= numbers[:, np.newaxis]).sum(1)
     # Where rounding left the last sum below the number, `draw` knows what to do.
     return [
-        label if label < sums.shape[1] else draw(each, uniform)
+        label if label < n_labels else draw(each, uniform)
         for label, each, uniform in zip(labels.tolist(), distributions, uniforms, strict=True)
     ]

@@ -105,8 +105,9 @@ class RelevanceLearner(Learner):
         InputError
             If they are no numbers in [0, 1) with a sum below 1.
         """
+        rates = NoiseRates(rho_0, rho_1)
         for each in self._noise:
-            each.set_common(NoiseRates(rho_0, rho_1))
+            each.set_common(rates)
 
     def set_label_rates(
         self,
