@@ -144,7 +144,27 @@ class Label(msgspec.Struct, frozen=True):
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
-    """How often what happened to a model."""
+    """How often what happened to a model.
+
+    Attributes
+    ----------
+    decisions
+        As many as are pending, got feedback, or expired.
+    pending
+        Decisions that wait for their feedback.
+    feedback, clicks
+        Feedbacks that were applied, and clicks among them.
+    expired
+        Decisions whose window closed without feedback.
+    late
+        Feedbacks that came after that, and were not applied.
+    duplicates, conflicts
+        What came again, as it was or different, and was not applied.
+    learned, told
+        Examples, and rounds that somebody else decided: none of the decisions.
+    rewinds
+        Times a worker found that Redis had lost what it held.
+    """
 
     decisions: int
     pending: int
