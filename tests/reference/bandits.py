@@ -230,6 +230,7 @@ class SlowForward:
             for first, parts in zip(firsts, self.parts, strict=True)
         ]
         self.noises, self.counts = [0.25] * n_labels, [0] * n_labels
+        self.clicks = 0
         self.rho_0, self.rho_1 = np.zeros(n_labels), np.zeros(n_labels)
 
     def relevance(self, x: FloatArray) -> list[float]:
@@ -266,7 +267,11 @@ class SlowForward:
         self.counts[label] += 1
         memory = min(self.counts[label] + 20, 500)
         self.noises[label] += (min(error**2, 1) - self.noises[label]) / memory
-        noise = self.noises[label] = max(self.noises[label], 0.01)
+        self.noises[label] = max(self.noises[label], 0.01)
+        self.clicks += feedback
+        # As long as there are no 10,000 rounds, the share of clicks is that of all.
+        clicked = (self.clicks + 10) / (sum(self.counts) + 20)
+        noise = self.noises[label] / min(1, 4 * clicked) ** 2
         total = sum(
             float(seen[p] @ c @ seen[p])
             for row, seen in rows

@@ -55,3 +55,25 @@ def accuracy_on_crossed_signs(learner: Learner) -> float:
         learner.update(Outcome(x, label, decision.greedy, share, int(label == truth)))
         right += label == truth and i >= 2_000
     return right / 1_000
+
+
+def worth_of_rare_clicks(learner: Learner) -> float:
+    """Return what was shown in the last quarter, in shares of the best item's chance of a click.
+
+    A shop in which hardly anybody clicks: of what is shown blindly, one in fifty.
+    """
+    rng = np.random.default_rng(3)
+    slopes, base = rng.normal(size=(10, 8)), rng.normal(size=10) * 0.5 - 4.5
+    shown = best = 0.0
+    for i in range(8_000):
+        x = rng.normal(size=8)
+        x /= float(np.linalg.norm(x))
+        clicked = 1.0 / (1.0 + np.exp(-(slopes @ x + base)))
+        decision = learner.distribution(x)
+        label = draw(decision, rng.random())
+        share = float(decision.probabilities[label])
+        bit = int(rng.random() < clicked[label])
+        learner.update(Outcome(x, label, decision.greedy, share, bit))
+        if i >= 6_000:
+            shown, best = shown + float(clicked[label]), best + float(clicked.max())
+    return shown / best

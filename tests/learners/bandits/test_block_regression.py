@@ -86,6 +86,28 @@ def test_noise_is_that_of_the_newest_examples() -> None:
     assert regression._noises[1] == before + (1.0 - before) / (1 + FIRST_COUNT)
 
 
+def test_rare_clicks_are_those_of_the_newest_examples() -> None:
+    """However long nobody clicked: else a row would learn next to nothing for as long again."""
+    z = np.array([1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
+    quiet, usual = new(), new()
+    for _ in range(100_000):
+        quiet.fit(0, z, 0.0)
+    quiet._rounds = 1e9
+    for i in range(2_000):
+        quiet.fit(1, z, float(i % 2))
+        usual.fit(1, z, float(i % 2))
+    assert abs(quiet.predict(z)[1] - usual.predict(z)[1]) < 0.02
+
+
+def test_no_silence_is_too_long() -> None:
+    """A share of clicks that has become 0 divides nothing, and what is learned stays finite."""
+    regression, z = new(), np.ones(8)
+    regression._clicked = 0.0
+    regression.fit(0, z, 0.0)
+    regression.fit(0, z, 1.0)
+    assert 0.0 < regression.predict(z)[0] < 1.0
+
+
 def test_drift_is_of_the_row_that_learns() -> None:
     """Its covariance comes back to the first one, by as much as `let_drift` says, and no other."""
     still, moving = new(), new(drift=0.01)
