@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -180,6 +181,45 @@ def test_a_long_log_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch)
     valkey = EmbeddedValkey(folder)
     valkey.start()
     assert not loading
+    valkey.stop()
+
+
+def test_a_server_that_is_silent_is_not_taken_for_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects from a service that says it listens, on a server that hangs."""
+    monkeypatch.setattr(embedded, "START_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(embedded, "_answer", lambda _: b"")
+    valkey = EmbeddedValkey(folder)
+    with pytest.raises(RuntimeError, match="did not answer"):
+        valkey.start()
+    valkey.stop()
+
+
+class Failing(EmbeddedValkey):
+    """Starts a server once; all that it starts later end at once."""
+
+    spawned = 0
+
+    def _spawn(self) -> None:
+        self.spawned += 1
+        if self.spawned == 1:
+            super()._spawn()
+        else:
+            self._process = subprocess.Popen([sys.executable, "-c", ""])
+
+
+def test_what_fails_again_and_again_is_tried_ever_more_rarely(folder: Path) -> None:
+    """Protects the machine, and the log, where the server cannot be started for hours."""
+    valkey = Failing(folder)
+    valkey.start()
+    killed_s = time.monotonic()
+    os.kill(pid_of(valkey), signal.SIGKILL)
+    while valkey.spawned < 4:
+        assert time.monotonic() < killed_s + PATIENCE_S
+        time.sleep(0.01)
+    # After 0.1, 0.2 and 0.4 s.
+    assert time.monotonic() - killed_s > 0.69
     valkey.stop()
 
 
