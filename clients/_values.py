@@ -93,9 +93,9 @@ def names(where: str, given: Sequence[str]) -> list[str]:
     Raises
     ------
     InputError
-        It is one string.
+        It is one string, or no list of anything.
     """
-    if isinstance(given, str):
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise InputError(f"{where}: expected a list of names, got {quoted(given)}")
     return list(given)
 

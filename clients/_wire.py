@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -25,7 +26,7 @@ from clients._answers import (
     text_of,
 )
 from clients._call import NDJSON, Call, T, decoder_of
-from clients._values import check_finite, encode, names, numbers, plain
+from clients._values import check_finite, encode, names, numbers, plain, quoted
 from clients.errors import InputError
 from clients.evaluation_types import Evaluation
 from clients.neighbor_types import Hubs, Neighbors, WindowNoise
@@ -286,8 +287,10 @@ def _path(*names: str) -> str:
         half a character.
     """
     for name in names:
-        if name in ("", ".", "..") or not name.isprintable():
-            raise InputError(f"name: expected that of a model or a challenger, got {name!r}")
+        # A `Model` is easily given for its name.
+        if not isinstance(name, str) or name in ("", ".", "..") or not name.isprintable():
+            what = "that of a model or a challenger"
+            raise InputError(f"name: expected {what}, got {quoted(name)}")
     return "/".join(("/v1/models", *(quote(name, safe="") for name in names)))
 
 
@@ -385,8 +388,8 @@ def _span(times: Times) -> dict[str, int]:
     for name, moment in zip(("from_ms", "to_ms"), times, strict=True):
         if moment is None:
             continue
-        if moment.tzinfo is None:
-            raise InputError(f"without: expected times with a time zone, got {moment.isoformat()}")
+        if not isinstance(moment, datetime) or moment.tzinfo is None:
+            raise InputError(f"without: expected times with a time zone, got {quoted(moment)}")
         span[name] = round(moment.timestamp() * 1000)
     begin, end = times
     if begin is not None and end is not None and begin >= end:

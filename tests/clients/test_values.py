@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -128,6 +129,20 @@ def test_what_is_no_number_is_named(x: Any, said: str) -> None:
         plain(x)
 
 
+@pytest.mark.parametrize("given", [7, None, b"hat", object()])
+def test_what_holds_no_names_is_no_list_of_names(given: Any) -> None:
+    """It is said as of one string, and not by Python."""
+    with pytest.raises(InputError, match=r"^add: expected a list of names, got "):
+        _wire.change_labels("m", given, [])
+
+
+@pytest.mark.parametrize("given", [7, None, b"ads", Dense(1), np.array(["ads"])])
+def test_what_is_no_text_is_no_name(given: Any) -> None:
+    """A model that came back is easily given for its name."""
+    with pytest.raises(InputError, match=r"^name: expected that of a model or a challenger, got "):
+        _wire.get_model(given)
+
+
 def test_one_string_is_no_list_of_names() -> None:
     """Of add="hat" three labels were made, called h, a and t."""
     assert names("add", ("hat",)) == ["hat"]
@@ -164,3 +179,10 @@ def test_what_json_cannot_say_is_refused() -> None:
     with pytest.raises(InputError, match=rf"^items\[1\]\.{said}"):
         _wire.predict_batch("m", [Instance(x=[1]), Instance(x=half)], ["p", "q"])
     assert numbers("x", range(3)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("moment", ["2026-03-01T02:00+00:00", 1e12, datetime(2026, 3, 1)])
+def test_what_is_no_time_with_a_zone_is_named(moment: Any) -> None:
+    """A text of a time looks like one, and a time without a zone is another one elsewhere."""
+    with pytest.raises(InputError, match=r"^without: expected times with a time zone, got "):
+        _wire.relearn("m", "n", [(moment, None)], None)
