@@ -117,7 +117,7 @@ class Evaluation:
         Raises
         ------
         InputError
-            If they are fewer than two.
+            If they are no places of rounds, or fewer than two.
 
         Examples
         --------
@@ -129,6 +129,7 @@ class Evaluation:
         1.0
         """
         xs, labels, propensities, feedback = self.rounds
+        check_codes("which", which, len(labels))
         rounds = Rounds(xs[which], labels[which], propensities[which], feedback[which])
         part = Evaluation(rounds, self.rates)
         part.predicted = self.predicted[which]
@@ -256,13 +257,18 @@ class Evaluation:
     def _check(self, **each: FloatArray) -> None:
         n_rounds = len(self._rewards)
         for name, values in each.items():
-            check_numbers(name, values, 1)
+            _check_finite(name, values)
             if len(values) != n_rounds:
                 raise InputError(expected(name, f"{n_rounds} numbers", len(values)))
-            # Written so that NaN, which compares as false, is among the bad.
-            bad = values[~((values >= 0) & (values < np.inf))]
-            if len(bad):
-                raise InputError(expected(name, "finite numbers of at least 0", float(bad[0])))
+
+
+def _check_finite(name: str, values: FloatArray) -> None:
+    """Raise InputError unless these are finite numbers of at least 0, (n,)."""
+    check_numbers(name, values, 1)
+    # Written so that NaN, which compares as false, is among the bad.
+    bad = values[~((values >= 0) & (values < np.inf))]
+    if len(bad):
+        raise InputError(expected(name, "finite numbers of at least 0", float(bad[0])))
 
 
 def weights_of(rounds: Rounds, probabilities: FloatArray) -> FloatArray:
@@ -291,11 +297,22 @@ def weights_of(rounds: Rounds, probabilities: FloatArray) -> FloatArray:
 def effective_size(weights: FloatArray) -> float:
     """Return (sum w)^2 / sum w^2: as many rounds of weight 1 would tell as much.
 
+    Parameters
+    ----------
+    weights
+        As for `Evaluation.ips`.
+
+    Raises
+    ------
+    InputError
+        If `weights` are no finite numbers of at least 0.
+
     Examples
     --------
     >>> effective_size(np.array([2.0, 2.0, 0.0])), effective_size(np.zeros(2))
     (2.0, 0.0)
     """
+    _check_finite("weights", weights)
     largest = float(weights.max(initial=0.0))
     if largest == 0.0:
         return 0.0

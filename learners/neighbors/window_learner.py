@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -152,10 +152,12 @@ class WindowLearner(WindowKeeper):
         Raises
         ------
         InputError
-            If `among` holds anything but integers.
+            If `among` is something else, or holds anything but integers.
         """
         slots = self._examples.live()
         if among is not None:
+            if not isinstance(among, Iterable):
+                raise InputError(expected("among", "seqs of examples, or None", among))
             for seq in among:
                 if not is_integer(seq):
                     raise InputError(expected("among", "seqs, which are integers", seq))

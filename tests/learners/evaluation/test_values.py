@@ -310,6 +310,9 @@ def test_refuses_bad_weights(weights: Any, got: str) -> None:
     """Weights are finite, at least 0, and one a round."""
     with pytest.raises(InputError, match=f"weights: expected .* got {got}$"):
         Evaluation(ROUNDS, RATES).snips(weights)
+    if len(weights) == 3:
+        with pytest.raises(InputError, match=f"weights: expected .* got {got}$"):
+            effective_size(weights)
 
 
 @pytest.mark.parametrize(
@@ -364,3 +367,7 @@ def test_some_rounds_are_evaluated_by_the_predictions_from_all() -> None:
     assert not (alone.predicted == part.predicted).all()
     with pytest.raises(InputError, match="rounds"):
         whole.only(which[:1])
+    none: list[Any] = [which + 1, which - 600, which * 1.0, which >= 400]
+    for wrong in none:
+        with pytest.raises(InputError, match="which: expected"):
+            whole.only(wrong)

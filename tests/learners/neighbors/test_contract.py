@@ -148,8 +148,8 @@ def test_questions_about_the_window_are_checked() -> None:
     for most in bad:
         with pytest.raises(InputError, match="most: expected an integer of at least 0"):
             learner.neighbors(np.zeros(1), most)
-    bad = ([1.7], ["a"], [True], [0, None])
-    for among in bad:
+    worse: tuple[Any, ...] = ([1.7], ["a"], [True], [0, None], 1)
+    for among in worse:
         with pytest.raises(InputError, match="among: expected seqs"):
             learner.suspects(among)
     assert learner.suspects([1, 2, 9, 10**30, -1, 1]).tolist() == [1]
