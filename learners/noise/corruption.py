@@ -252,7 +252,7 @@ def tfidf_weights(counts: FloatArray) -> FloatArray:
     if not ((counts >= 0) & (counts < np.inf)).all():
         raise InputError(expected("counts", "finite counts of shape (n, terms)", counts))
     frequencies = np.count_nonzero(counts, axis=0)
-    rarity = np.log(len(counts) / np.maximum(frequencies, 1))
+    rarity = np.log(max(len(counts), 1) / np.maximum(frequencies, 1))
     weights: FloatArray = np.add.reduce(counts * rarity, 1)
     return weights
 

@@ -198,6 +198,7 @@ def test_a_term_that_no_document_has_weighs_nothing() -> None:
     counts = np.array([[2.0, 0.0], [1.0, 1.0]])
     more = np.insert(counts, 1, 0.0, axis=1)
     assert tfidf_weights(more).tolist() == tfidf_weights(counts).tolist()
+    assert tfidf_weights(counts[:0]).shape == (0,)
 
 
 def test_empty_documents_go_first() -> None:
