@@ -44,7 +44,7 @@ class Meta(NamedTuple):
         """
         fields = {name.decode(): value for name, value in raw.items()}
         if "uid" not in fields:
-            raise NotFound(f"there is no model {key.split('/', 1)[-1]!r}")
+            raise NotFound(f"there is no model {shorten(key.split('/', 1)[-1])!r}")
         written = fields.get("format", b"").decode()
         if written != FORMAT:
             raise Unreadable(f"the model's format is {written!r}, not {FORMAT!r}")

@@ -97,7 +97,7 @@ class Models:
         # First, or the background work may tell of a model that is gone, it knows not how.
         self._host.drop(key)
         if not await self._store.delete(key):
-            raise NotFound(f"there is no model {name!r}")
+            raise NotFound(f"there is no model {shorten(name)!r}")
 
     async def change_labels(self, caller: Caller, name: str, change: LabelsIn) -> ModelOut:
         """Add (or bring back) and retire labels; what is so already stays so."""

@@ -295,6 +295,22 @@ async def test_a_path_that_is_not_there_is_404(app: Edge, nowhere: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "call_of"), [("GET", ""), ("DELETE", ""), ("POST", "/predict"), ("GET", "/state")]
+)
+async def test_a_name_that_is_no_models_is_quoted_in_short(
+    app: Edge, method: str, call_of: str
+) -> None:
+    """Protects logs and terminals from what somebody puts in a path: as long, or in any sign."""
+    for name in ("x" * 5000, "\u202e\x1b"):
+        answer = await call(app, method, f"/v1/models/{name}{call_of}", [b'{"x":[1]}'], JSON)
+        message = error_of(answer)["message"]
+        assert answer.status == 404
+        assert len(message) < 100
+        assert message.isascii()
+        assert message.isprintable()
+
+
+@pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
         ("PUT", "/v1/models", "GET, POST"),
