@@ -90,6 +90,19 @@ def test_an_output_that_knows_no_plus_minus_ends_nothing(monkeypatch: pytest.Mon
     assert written.getvalue().endswith(b"15.0 ? 0.4\n")
 
 
+@pytest.mark.parametrize("given", [[], ["sevre"], ["key", "ops", "--scope-s", "admin"]])
+def test_what_is_no_command_ends_with_its_usage(
+    given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever asks for nothing, or mistypes, is told so in words: status 2, no trace."""
+    with pytest.raises(SystemExit) as ended:
+        main(given)
+    assert ended.value.code == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("usage: misclick")
+    assert shown.out == ""
+
+
 def _run_into(output: int, unbuffered: str) -> tuple[int, str]:
     """Make a key, standard output being this; return the exit status, and what is said of it."""
     command = [sys.executable, "-m", "service.cli", "key", "ops"]
