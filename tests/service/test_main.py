@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from service.embedded import MAX_SOCKET_PATH
 from service.main import (
     MOST_FILES,
     Refused,
@@ -87,6 +88,23 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "valkey.conf").rmdir()
     with _embedded(settings):
         pass
+
+
+def test_a_folder_too_deep_for_a_socket_is_named(tmp_path: Path) -> None:
+    """Protects from a traceback where a path has room for no socket."""
+    settings = Settings(data_dir=tmp_path / ("x" * MAX_SOCKET_PATH))
+    with pytest.raises(Refused, match=r"data_dir .*too long for a socket"), _embedded(settings):
+        pass
+
+
+def test_a_port_is_free_again_at_once() -> None:
+    """Protects restarts: a connection that the service itself has ended holds its port a while."""
+    first = _listen(Settings(port=0))
+    port = first.getsockname()[1]
+    with socket.create_connection(("127.0.0.1", port)):
+        first.accept()[0].close()
+        first.close()
+    _listen(Settings(port=port)).close()
 
 
 @pytest.mark.parametrize("soft", [256, None])
