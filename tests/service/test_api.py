@@ -11,7 +11,7 @@ from service.codec import encode_state, state_digest
 from service.events import Decision, Event, Example, Kind, LabelChange, Rates
 from service.fold import Fold
 from service.spec import ModelSpec
-from tests.service.apps import NDJSON, RCNBF, Json, spec_of
+from tests.service.apps import JSON, NDJSON, RCNBF, Json, spec_of
 from tests.service.live import Items, Model, refused
 
 BATCH = 1000
@@ -38,6 +38,15 @@ def test_a_model_is_created_once(http: httpx.Client) -> None:
     assert http.delete(model.path).status_code == 404
     assert http.get(model.path).status_code == 404
     assert created not in http.get("/v1/models").json()["models"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"\xff", b'{"labels":' + b"[" * 100_000, b'{"seed":' + b"9" * 5000 + b"}"]
+)
+def test_a_spec_that_is_no_json_is_malformed(http: httpx.Client, body: bytes) -> None:
+    """400 in the one form of errors, whatever it is on which the parser of bodies gives up."""
+    answer = http.post("/v1/models", content=body, headers=JSON)
+    assert (answer.status_code, refused(answer.json())) == (400, "malformed")
 
 
 def test_a_model_made_anew_knows_nothing_of_the_old_one(http: httpx.Client) -> None:
