@@ -38,6 +38,19 @@ def test_one_file_does_not_take_two_results(tmp_path: Path) -> None:
         check_outputs(json=tmp_path / "a", png=tmp_path / "." / "a")
 
 
+def test_a_file_is_the_same_by_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Protects a result from the other, where one option names its folder and one does not."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"--png: expected another file than --json"):
+        check_outputs(json=Path("a"), png=tmp_path / "a")
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    """Protects hours of a replay: unlike a pipe, a folder takes nothing."""
+    with pytest.raises(InputError, match=r"--png: expected a file, got the folder"):
+        check_outputs(png=tmp_path)
+
+
 class Named(msgspec.Struct):
     """A value that is named as somebody likes."""
 
