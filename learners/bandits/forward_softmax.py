@@ -91,9 +91,10 @@ class ForwardSoftmax(RelevanceLearner):
     sixth more mistakes).
 
     Clicks that stay away against all m (`Shortfall`) say that noise has changed, or what is right.
-    Then, unless its rates were set, they are as at first, and if it is not taken for noise alone
-    covariances are, too, and of the scores s W a tenth is left. Where not even the false clicks
-    come nothing counts them: until one comes it learns nothing.
+    Then, unless its rates were set, they are as at first, but for more doubt of the missed clicks,
+    and if it is not taken for noise alone covariances are as at first, too, and of the scores s W
+    a tenth is left. Where not even the false clicks come nothing counts them: until one comes it
+    learns nothing.
 
     Parameters
     ----------
@@ -402,9 +403,10 @@ class ForwardSoftmax(RelevanceLearner):
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
         self = cls._from_options(state)
         self._inputs.restore(state)
-        self._rates.restore(state)
-        self._told.restore(state, _TOLD)
         self._shortfall.restore(state, self.n_labels)
+        anew = self.restarts > 0
+        self._rates.restore(state, anew=anew)
+        self._told.restore(state, _TOLD, anew=anew)
         weights = state_array(state, "weights", self._weights.shape)
         if (np.abs(weights) > _MAX_WEIGHT).any():
             what = f"numbers of size at most {_MAX_WEIGHT:g}"

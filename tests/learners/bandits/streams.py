@@ -77,3 +77,19 @@ def worth_of_rare_clicks(learner: Learner) -> float:
         if i >= 6_000:
             shown, best = shown + float(clicked[label]), best + float(clicked.max())
     return shown / best
+
+
+def error_where_most_are_missed(learner: Learner) -> float:
+    """Return the share of wrong labels in the last quarter: of ten right ones two are clicked."""
+    rng, wrong = np.random.default_rng(0), 0
+    for i in range(6_000):
+        truth = int(rng.integers(5))
+        x = rng.normal(size=8) * 0.4
+        x[truth] += 1.0
+        decision = learner.distribution(x)
+        label = draw(decision, rng.random())
+        bit = int(rng.random() < (0.2 if label == truth else 0.02))
+        share = float(decision.probabilities[label])
+        learner.update(Outcome(x, label, decision.greedy, share, bit))
+        wrong += label != truth and i >= 4_500
+    return wrong / 1_500
