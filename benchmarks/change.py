@@ -10,6 +10,9 @@ an operator has who notices at once and begins by hand. Streams are seeded and t
 
 Then nothing changes, but for the first 4,000 of these rounds nobody counts the clicks: beside it
 the same learner whose clicks were all counted.
+
+Last, most clicks are missed, from the very start: that is no change, but clicks stay away that it
+expects. Beside it the same learner, told the rates, and `forward`, to which they do not matter.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.command import Target, at_most, report
-from benchmarks.versus_ours import NEW, Ours
+from benchmarks.versus_ours import NEW, OTHER, TOLD, Ours
 from benchmarks.versus_streams import (
     BLOCK,
+    MOSTLY_MISSED,
     NONE,
     PER_LABEL,
     Rates,
@@ -49,6 +53,8 @@ AS_IS, DRIFTING, MADE_ANEW = "as it is", "drift 1e-3", "made anew"
 #: No click is counted for a while, at this noise; and all are.
 DEAD, COUNTED = "dead", "counted"
 DEAD_AT = (".15/.15", ".2/.4", PER_LABEL)
+#: From the start, most clicks are missed.
+MISSED = "missed"
 DRIFT = 1e-3
 BEFORE, AFTER = 10_000, 20_000
 #: Columns of the table, and turns of noise that comes and goes.
@@ -83,11 +89,12 @@ def measure(name: str, change: str, noise: str, learner: str, folder: Path, stre
     before, after, restarts = [], [], []
     for seed in range(streams):
         rates = noise_rates(noise, data.n_labels, seed)
-        noisy = moved or change in (DEAD, COUNTED)
+        noisy = moved or change in (DEAD, COUNTED, MISSED)
         first = rates if noisy else noise_rates(NONE, data.n_labels, seed)
         turns = {ON_AND_OFF: [rates, first], DEAD: [none, *[rates] * (N_PARTS - 1)]}
         drift = DRIFT if learner == DRIFTING else 0.0
-        player = Ours(NEW, data, rates, 0, drift=drift)
+        kind = learner if learner in (OTHER, f"{NEW} {TOLD}") else NEW
+        player = Ours(kind, data, rates, 0, drift=drift)
         before.append(play(player, data, first, BEFORE, seed).mistakes)
         if learner == MADE_ANEW:
             player = Ours(NEW, data, rates, 0)
@@ -113,7 +120,7 @@ def main() -> None:
         row = measure(name, change, noise, learner, args.data, args.streams)
         rows.append(row)
         after = " ".join(f"{share:.3f}" for share in row.after)
-        what = f"{name:10} {change:10} {noise:8} {learner:11}"
+        what = f"{name:10} {change:10} {noise:9} {learner:20}"
         print(f"{what} {row.before:.3f} | {after} | {row.restarts}", flush=True)
         return float(np.mean(row.after))
 
@@ -124,6 +131,9 @@ def main() -> None:
         changed.append(as_is / anew)
     for name, noise in product(DATASETS, DEAD_AT):
         dead.append(wrong(name, DEAD, noise, AS_IS) / wrong(name, COUNTED, noise, AS_IS))
+    for name, noise in product(DATASETS, MOSTLY_MISSED):
+        for learner in (AS_IS, f"{NEW} {TOLD}", OTHER):
+            wrong(name, MISSED, noise, learner)
     targets = [
         _target("mistakes after a change over those of a learner made at it", changed, MOST),
         _target("mistakes around a dead counter over those where all counts", dead, MOST_DEAD),

@@ -32,6 +32,8 @@ COMMON = {
     ".4/.2": (0.4, 0.2),
 }
 NOISES = (*COMMON, PER_LABEL)
+#: Few of the right ones are clicked, as few wrong ones: no part of the comparison.
+MOSTLY_MISSED = {".02/.6": (0.02, 0.6), ".02/.8": (0.02, 0.8), ".1/.7": (0.1, 0.7)}
 #: Bounds of the rates that are drawn for each label.
 RHO_0_RANGE, RHO_1_RANGE = (0.02, 0.5), (0.02, 0.3)
 
@@ -146,7 +148,7 @@ def noise_rates(noise: str, n_labels: int, seed: int) -> Rates:
     if noise == PER_LABEL:
         rng = np.random.default_rng(1000 + seed)
         return Rates(rng.uniform(*RHO_0_RANGE, n_labels), rng.uniform(*RHO_1_RANGE, n_labels))
-    rho_0, rho_1 = COMMON[noise]
+    rho_0, rho_1 = (COMMON | MOSTLY_MISSED)[noise]
     return Rates(np.full(n_labels, rho_0), np.full(n_labels, rho_1))
 
 
