@@ -27,11 +27,13 @@ OWN_PRIOR, SHARED_PRIOR = 0.5, 2.0
 class Forward(RelevanceLearner):
     """Learns how often each label is clicked, and what that says of how often it is right.
 
-    Use it where several labels may be right for an instance, or none, as with a catalogue of
-    items, or where labels have features. (Where exactly one is right, `ForwardSoftmax` needs a
-    fraction of the clicks.) It learns from every click at once, needs no rates where noise is the
-    same for all labels, and makes use of rates that differ by label (a big button beside the close
-    cross). Not for rounds of a few microseconds: it takes some ten times as long as RCNBF's.
+    Use it where several labels may be right for an instance, or none, as with a catalogue of items,
+    where clicks are rare, or where labels have features. (Where exactly one is right,
+    `ForwardSoftmax` needs a fraction of the clicks.) An instance counts by its direction: of one to
+    three numbers give a constant besides, or little more than their signs is seen. It learns from
+    every click at once, needs no rates where noise is the same for all labels, and makes use of
+    rates that differ by label (a big button beside the close cross). Not for rounds of a few
+    microseconds: it takes some ten times as long as RCNBF's.
 
     The forward model, [1]_, says P(click | x, k) = rho_0k + beta_k q_k(x), with
     beta_k = 1 - rho_0k - rho_1k. The left side is regressed (`BlockRegression`) on z, as

@@ -58,8 +58,10 @@ class ForwardSoftmax(RelevanceLearner):
 
     The default: use it where exactly one label is right for an instance, as in classification.
     It needs no rates and no network: false and missed clicks, common ones and each label's own,
-    are found on the way. Where several labels may be right, or none (a catalogue of items), or
-    labels have features, use `Forward`. Not for rounds of a few microseconds.
+    are found on the way. Where several labels may be right, or none (a catalogue of items), where
+    more than .8 of the clicks on right ones are missed, or labels have features, use `Forward`. An
+    instance counts by its direction: of one to three numbers give a constant besides, or little
+    more than their signs is seen. Not for rounds of a few microseconds.
 
     A softmax behind the forward model, [1]_: with z as `BentInputs` makes it (x of length 1 and
     centred, a constant, waves), and p over the labels that can be right, a click on label a has the
