@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from learners import Forward, Outcome, draw
+from learners import Forward, Learner, Outcome, draw
 from learners.validation import FloatArray
 
 FORWARD = "forward"
@@ -53,21 +53,17 @@ def make(name: str, n_features: int, features: FloatArray, *, described: bool) -
         return VowpalWabbit(options, known)
     if family == "linucb":
         return LinUCB(float(options), n_features, known)
-    return Ours(n_features, known)
+    return Growing(n_features, known)
 
 
 class Ours(Contestant):
-    """`Forward`, to which items are added as they come."""
+    """A learner that has all items from the start."""
 
-    def __init__(self, n_features: int, features: FloatArray) -> None:
-        self._learner = Forward(n_features, 1, n_waves=63, n_label_features=features.shape[1])
-        self._features = features
-        self._describe(0)
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
 
-    def show(self, x: FloatArray, n_items: int, uniform: float) -> int:
+    def show(self, x: FloatArray, n_items: int, uniform: float) -> int:  # noqa: ARG002 - all of them
         """Draw from the learner's distribution."""
-        while self._learner.n_labels < n_items:
-            self._describe(self._learner.add_label())
         self._x, self._decision = x, self._learner.distribution(x)
         self._item = draw(self._decision, uniform)
         return self._item
@@ -78,9 +74,25 @@ class Ours(Contestant):
         greedy = self._decision.greedy
         self._learner.update(Outcome(self._x, self._item, greedy, propensity, int(clicked)))
 
+
+class Growing(Ours):
+    """`Forward`, to which items are added as they come."""
+
+    def __init__(self, n_features: int, features: FloatArray) -> None:
+        self._forward = Forward(n_features, 1, n_waves=63, n_label_features=features.shape[1])
+        super().__init__(self._forward)
+        self._features = features
+        self._describe(0)
+
+    def show(self, x: FloatArray, n_items: int, uniform: float) -> int:
+        """Add the items that have come, and draw from the learner's distribution."""
+        while self._forward.n_labels < n_items:
+            self._describe(self._forward.add_label())
+        return super().show(x, n_items, uniform)
+
     def _describe(self, item: int) -> None:
         if self._features.shape[1]:
-            self._learner.describe_label(item, self._features[item])
+            self._forward.describe_label(item, self._features[item])
 
 
 class VowpalWabbit(Contestant):

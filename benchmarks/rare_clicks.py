@@ -21,9 +21,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.cold_start_contestants import PEERS, Contestant, make
+from benchmarks.cold_start_contestants import PEERS, Ours, make
 from benchmarks.command import at_least, report
-from learners import Outcome, create, draw
+from learners import create
 
 FloatArray = NDArray[np.float64]
 
@@ -50,31 +50,12 @@ class Shop(NamedTuple):
         return chances
 
 
-class Ours(Contestant):
-    """A learner as it is made by default."""
-
-    def __init__(self, kind: str) -> None:
-        self._learner = create(kind, N_FEATURES, N_ITEMS)
-
-    def show(self, x: FloatArray, n_items: int, uniform: float) -> int:  # noqa: ARG002 - all of them
-        """Draw from the learner's distribution."""
-        self._x, self._decision = x, self._learner.distribution(x)
-        self._item = draw(self._decision, uniform)
-        return self._item
-
-    def hear(self, clicked: bool) -> None:
-        """Update the learner."""
-        propensity = float(self._decision.probabilities[self._item])
-        greedy = self._decision.greedy
-        self._learner.update(Outcome(self._x, self._item, greedy, propensity, int(clicked)))
-
-
 def play(name: str, rare: float, seed: int) -> FloatArray:
     """Return the chances of a click, by merit, of what was shown, of the best, and of any item."""
     rng = np.random.default_rng([seed, N_ITEMS])
     shop = Shop(rng.normal(size=(N_ITEMS, N_FEATURES)), rng.normal(size=N_ITEMS) * 0.5 - rare)
     contestant = (
-        Ours(name)
+        Ours(create(name, N_FEATURES, N_ITEMS))
         if name in OURS
         else make(name, N_FEATURES, np.empty((N_ITEMS, 0)), described=False)
     )
