@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from learners import InputError, Learner, NoiseRates
 from learners.bandits.linear import MIN_PROPENSITY
-from learners.bandits.rate_filter import MAX_RATE, MAX_SUM
+from learners.bandits.rate_beliefs import MAX_RATE, MAX_SUM
 from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, effective_size
 from service.challengers import RECORDED, UNKNOWN_ERROR, Recorded
 from service.errors import Unavailable

@@ -24,12 +24,8 @@ from learners.bandits.linear import (
     product_space,
     row_sums,
 )
-from learners.bandits.rate_filter import (
-    LEAST_NOISE,
-    LEAST_SHARPNESS,
-    SHARPNESS_BOUNDS,
-    RateFilter,
-)
+from learners.bandits.rate_beliefs import SHARPNESS_BOUNDS
+from learners.bandits.rate_filter import LEAST_NOISE, LEAST_SHARPNESS, RateFilter
 from learners.bandits.relevance_learner import RelevanceLearner, batch_sums
 from learners.bandits.shortfall import Change, Shortfall
 from learners.bandits.softmax import softmax

@@ -3,49 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
 from learners.bandits.label_rates import check_estimates
 from learners.bandits.linear import check_covariances
+from learners.bandits.rate_beliefs import (
+    COMMON_DEVIATIONS,
+    DOUBTED_MISSED,
+    KNOWN,
+    LABEL_DEVIATIONS,
+    MAX_RATE,
+    MAX_SUM,
+    SHARPNESS,
+    SHARPNESS_BOUNDS,
+    STRANGER,
+    TRUST,
+    Common,
+    Pair,
+)
 from learners.base import FloatArray, State, StateValue, state_array
 from learners.errors import StateError, expected
 from learners.noise.rates import NoiseRates
 
-#: Standard deviations that the rates begin with: of what all labels have in common, and of a
-#: label from it. Of those tried on four data sets and four kinds of noise: false clicks show in
-#: every round and may differ much, missed ones show only where a label is known to be right; with
-#: more doubt about these, labels that are often clicked by mistake were taken for right ones.
-COMMON_DEVIATIONS = (0.2, 0.03)
-LABEL_DEVIATIONS = (0.15, 0.03)
-#: And of common missed clicks where clicks stayed away that were expected. It may be that most are
-#: missed, from the very start, which nobody who is so sure of .2 finds out: of .02/.8 he takes .21
-#: for the rest of his days. (64-feature digits, 10,000 rounds of it: .41 wrong instead of .76, and
-#: .52 with .1. From the start on it costs too much: letters by label .86 instead of .57.)
-DOUBTED_MISSED = 0.2
-#: The sharpness begins with 1 and this standard deviation. Below 1 it would undo weights that
-#: overshoot, as they do while they are few clicks old, and keep them from coming right by
-#: themselves; more than twice the highest that was seen is the most.
-SHARPNESS_DEVIATION, SHARPNESS_BOUNDS = 0.3, (1.0, 10.0)
 #: The least where nothing is learned by it: where labels overlap p is too sure, for ever. (At .4/.4
 #: clicks do not tell how much: with .1 rates came out so low that one in two or three intervals of
 #: gains did not hold the truth, of magic04.)
 LEAST_SHARPNESS = 0.5
-#: The trust in somebody else who decides begins with 0 and this deviation.
-TRUST_DEVIATION, TRUST_BOUNDS = 0.3, (0.0, 1.0)
-#: Variance that sharpness and trust gain with a click, up to their first: weights go on growing,
-#: and know in the end what others knew before. The rates gain none: labels that change places
-#: would pass for noise that comes.
-CHANGE = 1e-5
 #: Least variance of a click: one that was as good as certain must not move all by itself.
 LEAST_NOISE = 0.01
-#: Largest rate, and largest sum of both, that is used: beyond it a click would tell less than a
-#: tenth of what it tells without noise, and the learner would stop learning for ever.
-MAX_RATE, MAX_SUM = 0.8, 0.9
-#: Standard deviation of a rate of which only [0, 1] is known. The doubts above are less because
-#: learning is better with them, not because more is known. (With .15, .5 where .2 was guessed was
-#: within the evaluation's intervals in half of the logs of 2,000 rounds.)
+#: Standard deviation of a rate of which only [0, 1] is known. The filter begins with less doubt
+#: because learning is better with it, not because more is known. (With .15, .5 where .2 was guessed
+#: was within the evaluation's intervals in half of the logs of 2,000 rounds.)
 _IGNORANCE = 12.0**-0.5
 #: What rates are off by where p was too sure, for each unit that the sharpness lacks to 1: no one
 #: number mends such a p. (Clouds of points that overlap, two to six labels, .1/.3 and .3/.1, 16,000
@@ -56,129 +45,6 @@ _MISFIT = 0.12
 _ROUNDING = 1e-9
 #: Beyond any number that clicks lead to.
 _MAX_NUMBER = 1e3
-#: Where they stand in what is common, after rho_0 and rho_1.
-_SHARPNESS, _TRUST = 2, 3
-
-
-class Pair(NamedTuple):
-    """A pair of (rho_0, rho_1) and its covariance: v_00, v_01, v_11."""
-
-    rho_0: float
-    rho_1: float
-    v_00: float
-    v_01: float
-    v_11: float
-
-    def look(self, right: float) -> tuple[float, float, float]:
-        """Return C j, and j' C j, of the slopes j = (1 - right, -right) of a click's chance."""
-        wrong = 1.0 - right
-        move_0 = self.v_00 * wrong - self.v_01 * right
-        move_1 = self.v_01 * wrong - self.v_11 * right
-        # Rounding can leave -1e-20 of what is tiny: a variance is never below 0.
-        return move_0, move_1, max(wrong * move_0 - right * move_1, 0.0)
-
-    def moved(
-        self, moves: tuple[float, float], error: float, total: float, common: list[float]
-    ) -> Pair:
-        """Return it after a click that was off by `error`, of variance `total`.
-
-        With the `common` rates it makes rates in [0, `MAX_RATE`].
-        """
-        (move_0, move_1), step = moves, error / total
-        return Pair(
-            min(max(self.rho_0 + move_0 * step, -common[0]), MAX_RATE - common[0]),
-            min(max(self.rho_1 + move_1 * step, -common[1]), MAX_RATE - common[1]),
-            max(self.v_00 - move_0 * move_0 / total, 0.0),
-            self.v_01 - move_0 * move_1 / total,
-            max(self.v_11 - move_1 * move_1 / total, 0.0),
-        )
-
-
-#: Of a label whose rates are the common ones, and of one that nothing is known of yet.
-_KNOWN = Pair(0.0, 0.0, 0.0, 0.0, 0.0)
-_STRANGER = _KNOWN._replace(
-    v_00=LABEL_DEVIATIONS[0] * LABEL_DEVIATIONS[0], v_11=LABEL_DEVIATIONS[1] * LABEL_DEVIATIONS[1]
-)
-
-
-class Common:
-    """(rho_0, rho_1) of all labels, sharpness and trust, and the covariance of the four.
-
-    In plain floats: for four numbers numpy takes longer.
-
-    Parameters
-    ----------
-    rho_0, rho_1
-        The rates to begin with.
-    deviations
-        Their standard deviations.
-    least_sharpness
-        As for `RateFilter`.
-    """
-
-    def __init__(
-        self,
-        rho_0: float,
-        rho_1: float,
-        *,
-        deviations: tuple[float, float],
-        least_sharpness: float | None,
-    ) -> None:
-        self.means = [rho_0, rho_1, 1.0, TRUST_BOUNDS[0]]
-        #: The variances that the four begin with.
-        self.first_variances = np.square([*deviations, SHARPNESS_DEVIATION, TRUST_DEVIATION])
-        self.covariance: list[list[float]] = np.diag(self.first_variances).tolist()
-        most: list[float] = self.first_variances.tolist()
-        #: Bounds of each, the variance that it gains with a click, and the most that it has.
-        self.limits = (
-            (0.0, MAX_RATE, 0.0, most[0]),
-            (0.0, MAX_RATE, 0.0, most[1]),
-            (least_sharpness or 1.0, SHARPNESS_BOUNDS[1], CHANGE, most[2]),
-            (*TRUST_BOUNDS, CHANGE, most[3]),
-        )
-        if least_sharpness is None:
-            self.know(_SHARPNESS, 1.0)
-
-    @property
-    def rates(self) -> Pair:
-        """The rates alone."""
-        (v_00, v_01, _, _), (_, v_11, _, _) = self.covariance[:2]
-        return Pair(self.means[0], self.means[1], v_00, v_01, v_11)
-
-    def look(self, slopes: tuple[float, float, float, float]) -> tuple[list[float], float]:
-        """Return C j, and j' C j, of the slopes j."""
-        i, j, k, m = slopes
-        moves = [a * i + b * j + c * k + d * m for a, b, c, d in self.covariance]
-        a, b, c, d = moves
-        return moves, max(a * i + b * j + c * k + d * m, 0.0)
-
-    def move(self, moves: list[float], error: float, total: float) -> None:
-        """Take in a click that was off by `error`, of variance `total`; `moves` is C j."""
-        i, j, k, m = moves
-        step, means = error / total, self.means
-        for place, (row, by, limits) in enumerate(
-            zip(self.covariance, moves, self.limits, strict=True)
-        ):
-            a, b, c, d = row
-            row[:] = a - by * i / total, b - by * j / total, c - by * k / total, d - by * m / total
-            if row[place] == 0.0:
-                continue
-            # Beyond its bounds it would run away where all clicks or none come, and be long in
-            # coming back.
-            least, most, change, first = limits
-            means[place] = min(max(means[place] + by * step, least), most)
-            row[place] = min(max(row[place], 0.0) + change, first)
-
-    def knows(self, place: int) -> bool:
-        """Whether a number is taken as known: without any variance, of which clicks leave some."""
-        return self.covariance[place][place] == 0.0
-
-    def know(self, place: int, value: float) -> None:
-        """Take a number as known: clicks do not move it any more."""
-        self.means[place] = value
-        self.covariance[place] = [0.0] * len(self.means)
-        for row in self.covariance:
-            row[place] = 0.0
 
 
 class RateFilter:
@@ -234,7 +100,7 @@ class RateFilter:
     ) -> None:
         #: The common rates each time that it begins. No part of `state`.
         self.first, self._least_sharpness = common, least_sharpness
-        self._own = [_STRANGER] * n_labels
+        self._own = [STRANGER] * n_labels
         self._begin(COMMON_DEVIATIONS)
 
     def _begin(self, deviations: tuple[float, float]) -> None:
@@ -242,7 +108,7 @@ class RateFilter:
         self._common = Common(
             rates.rho_0, rates.rho_1, deviations=deviations, least_sharpness=least
         )
-        self._own = [_STRANGER] * len(self._own)
+        self._own = [STRANGER] * len(self._own)
 
     def begin_anew(self) -> None:
         """Forget what clicks have told, and all that was set, and doubt missed clicks more."""
@@ -250,9 +116,9 @@ class RateFilter:
 
     def doubt_rates(self) -> None:
         """Begin anew with the rates; sharpness and trust stay, in doubt as at first."""
-        kept = self._common.means[_SHARPNESS:]
+        kept = self._common.means[SHARPNESS:]
         self.begin_anew()
-        self._common.means[_SHARPNESS:] = kept
+        self._common.means[SHARPNESS:] = kept
 
     @property
     def known(self) -> bool:
@@ -304,12 +170,12 @@ class RateFilter:
     @property
     def sharpness(self) -> float:
         """What scores are multiplied by before the softmax."""
-        return self._common.means[_SHARPNESS]
+        return self._common.means[SHARPNESS]
 
     @property
     def trust(self) -> float:
         """How far propensities are taken for chances to be right, in [0, 1]."""
-        return self._common.means[_TRUST]
+        return self._common.means[TRUST]
 
     def spread(self, label: int, right: float) -> float:
         """Return what doubt about rates adds to the variance of a click on `label`.
@@ -362,7 +228,7 @@ class RateFilter:
     def set_common(self, rates: NoiseRates) -> None:
         """Take the same rates for all labels, as known: clicks do not move them any more."""
         self._know(rates.rho_0, rates.rho_1)
-        self._own = [_KNOWN] * len(self._own)
+        self._own = [KNOWN] * len(self._own)
 
     def set_each(
         self,
@@ -400,7 +266,7 @@ class RateFilter:
 
     def add(self) -> None:
         """Add a label, of which is known what is known of all."""
-        self._own.append(_KNOWN if self.known else _STRANGER)
+        self._own.append(KNOWN if self.known else STRANGER)
 
     def state(self, prefix: str = "") -> State:
         """Return all of it as arrays, whose names begin so."""
@@ -423,7 +289,7 @@ class RateFilter:
         own = state_array(state, own_rates, (len(self._own), len(Pair._fields)))
         _check_sizes(common, means)
         _check_sizes(own_rates, own)
-        for place in (_SHARPNESS, _TRUST):
+        for place in (SHARPNESS, TRUST):
             least, most = self._common.limits[place][:2]
             if not least <= means[place] <= most:
                 what = f"a number in [{least:g}, {most:g}]"

@@ -17,7 +17,7 @@ from learners import (
     draw,
 )
 from learners.assertions import state_digest
-from learners.bandits.rate_filter import DOUBTED_MISSED
+from learners.bandits.rate_beliefs import DOUBTED_MISSED
 from learners.bandits.shortfall import Change
 from tests.learners.bandits.streams import (
     accuracy_on_crossed_signs,

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from learners import InputError, NoiseRates, StateError
-from learners.bandits.rate_filter import MAX_RATE, MAX_SUM, RateFilter
+from learners.bandits.rate_beliefs import MAX_RATE, MAX_SUM
+from learners.bandits.rate_filter import RateFilter
 
 SEEDS = st.integers(0, 2**32 - 1)
 
