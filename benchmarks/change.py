@@ -53,8 +53,8 @@ AS_IS, DRIFTING, MADE_ANEW = "as it is", "drift 1e-3", "made anew"
 #: No click is counted for a while, at this noise; and all are.
 DEAD, COUNTED = "dead", "counted"
 DEAD_AT = (".15/.15", ".2/.4", PER_LABEL)
-#: From the start, most clicks are missed.
-MISSED = "missed"
+#: From the start, most clicks are missed; and who plays beside it then.
+MISSED, BESIDE = "missed", (f"{NEW} {TOLD}", OTHER)
 DRIFT = 1e-3
 BEFORE, AFTER = 10_000, 20_000
 #: Columns of the table, and turns of noise that comes and goes.
@@ -93,7 +93,7 @@ def measure(name: str, change: str, noise: str, learner: str, folder: Path, stre
         first = rates if noisy else noise_rates(NONE, data.n_labels, seed)
         turns = {ON_AND_OFF: [rates, first], DEAD: [none, *[rates] * (N_PARTS - 1)]}
         drift = DRIFT if learner == DRIFTING else 0.0
-        kind = learner if learner in (OTHER, f"{NEW} {TOLD}") else NEW
+        kind = learner if learner in BESIDE else NEW
         player = Ours(kind, data, rates, 0, drift=drift)
         before.append(play(player, data, first, BEFORE, seed).mistakes)
         if learner == MADE_ANEW:
@@ -132,7 +132,7 @@ def main() -> None:
     for name, noise in product(DATASETS, DEAD_AT):
         dead.append(wrong(name, DEAD, noise, AS_IS) / wrong(name, COUNTED, noise, AS_IS))
     for name, noise in product(DATASETS, MOSTLY_MISSED):
-        for learner in (AS_IS, f"{NEW} {TOLD}", OTHER):
+        for learner in (AS_IS, *BESIDE):
             wrong(name, MISSED, noise, learner)
     targets = [
         _target("mistakes after a change over those of a learner made at it", changed, MOST),

@@ -10,7 +10,7 @@ item that is shown blindly is clicked by one visitor in 400, in 50 or in 12. Nob
 rates. Reported is how often what was shown is worth a click, of 1,000 visits: the last third of
 15,000, means of three streams. Our learners have the options that they have by default. With
 `--peers` also the best of some forms of Vowpal Wabbit and of LinUCB, chosen on these very streams
-(`pip install vowpalwabbit`; some ten minutes).
+(`pip install vowpalwabbit`; some twenty minutes).
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ import argparse
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.cold_start_contestants import PEERS, Ours, make
 from benchmarks.command import at_least, report
 from learners import create
-
-FloatArray = NDArray[np.float64]
+from learners.validation import FloatArray
 
 N_ITEMS, N_FEATURES = 20, 12
 VISITS, SEEDS = 15_000, 3
