@@ -9,33 +9,47 @@ import numpy as np
 
 from learners.bandits.linear import MIN_SQUARED_NORM
 from learners.bandits.random_features import RandomFeatures
-from learners.base import FloatArray, State, StateValue, state_array
+from learners.base import FloatArray, State, StateValue, state_array, state_number
 from learners.errors import StateError, expected
+from learners.validation import MAX_FEATURE
 
-#: Instances of which the centre is the mean: more would hardly move it, but what weights mean.
+#: What is regressed on beside the numbers of an instance and the waves: its distance, a constant.
+N_BESIDE = 2
+#: Instances that move centre and usual distance: more would hardly move them, but what weights
+#: mean.
 CENTRE_ROUNDS = 10_000
+#: Usual distances that the distance of one instance counts for at most.
+FAR = 3.0
 
 
 class BentInputs:
-    """Turns an instance into z: it centred and of length 1, a constant 1, waves over it, padding.
+    """Turns an instance into z: itself, centred and scaled, a constant 1, waves over it, padding.
 
-    With c the mean of x / |x| over the first 10,000 instances learned from::
+    With c the mean of the first 10,000 instances learned from, and s their mean distance from it::
 
-        v = x / |x| - c,       z = (v / |v|, 1, waves(v / |v|), 0 ... 0)
+        v = x - c,       h = sqrt((|v|^2 + s^2) / 2),       u = (v / h, s / h - 1)
+        z = (u, 1, waves(u), 0 ... 0)
+
+    u is a point of a sphere, onto which all space is folded: of length 1 where x is as far from c
+    as usual, and nowhere of more than sqrt(3). Its last number, which falls with the distance, lets
+    planes cut balls out of space. No unit and no origin of the features matters. (That v / |v| told
+    of an instance, its direction alone, was too little: of three bands of one number two were
+    mistaken for each other.)
 
     What all instances have in common (pixels that are never negative, a constant that somebody
     added) would be a second constant, with a weight as free as any: a label that is often clicked
-    by mistake could pass for one that is always likely. Of length 1, no instance moves c far. One
-    whose square is below 1e-12 counts as 0 where it would be divided by its length.
+    by mistake could pass for one that is always likely. In the mean the n-th instance counts n + 1
+    times, so that first ones that are unlike the later ones are forgotten, and none counts as
+    farther away than three times as usual.
 
     Parameters
     ----------
     n_features
-        Length d of an instance; z[d] is the constant.
+        Length d of an instance; z[d + 1] is the constant.
     n_waves
         Number of `RandomFeatures`; 0 for none.
     padded
-        Length of z, at least d + 1 + n_waves; what is left over is 0.
+        Length of z, at least d + 2 + n_waves; what is left over is 0.
     seed
         Of the waves.
     """
@@ -44,53 +58,71 @@ class BentInputs:
         self.n_features = n_features
         self._n_waves = n_waves
         self._padded = padded
-        self._waves = RandomFeatures(n_features, n_waves, seed=seed)
+        self._waves = RandomFeatures(n_features + 1, n_waves, seed=seed)
         self._centre: FloatArray = np.zeros(n_features)
+        self._distance = 0.0
 
     def __call__(self, xs: FloatArray) -> FloatArray:
         """Return z of each row of `xs`, shape (n, d); the answer is (n, padded)."""
-        return self._bend(_units(xs) - self._centre)
+        rests = xs - self._centre
+        return self._bend(rests, _squares(rests))
 
     def take_in(self, x: FloatArray, rounds: float) -> FloatArray:
         """Return z of `x`, shape (padded,), which is learned from after `rounds` others."""
-        rest = _units(x[np.newaxis]) - self._centre
+        rests = x[np.newaxis] - self._centre
+        squares = _squares(rests)
         if rounds < CENTRE_ROUNDS:
-            # As if one instance of zeros had come before all others.
-            self._centre += rest[0] / (rounds + 2.0)
-        z: FloatArray = self._bend(rest)[0]
+            self._move(rests[0], sqrt(float(squares[0])), rounds)
+        z: FloatArray = self._bend(rests, squares)[0]
         return z
 
     def state(self) -> State:
-        """Return the centre, a copy."""
-        return {"centre": self._centre.copy()}
+        """Return the centre, a copy, and the usual distance from it."""
+        return {"centre": self._centre.copy(), "distance": self._distance}
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
-        """Take what `state` returned; StateError unless it can be a mean of lengths 1."""
+        """Take what `state` returned; StateError unless instances can have them."""
         centre = state_array(state, "centre", self._centre.shape)
-        if not (np.abs(centre) <= 1.0).all():
-            what = "a mean of instances of length 1"
+        if not (np.abs(centre) <= MAX_FEATURE).all():
+            what = f"a mean of numbers of size at most {MAX_FEATURE:g}"
             raise StateError(expected("state's centre", what, float(np.abs(centre).max())))
-        self._centre = centre
+        distance = state_number(state, "distance")
+        farthest = 2.0 * MAX_FEATURE * sqrt(self.n_features)
+        if not 0.0 <= distance <= farthest:
+            raise StateError(expected("state's distance", f"0 to {farthest:g}", distance))
+        self._centre, self._distance = centre, distance
 
-    def _bend(self, rest: FloatArray) -> FloatArray:
-        d = self.n_features
-        inputs = np.zeros((len(rest), self._padded))
-        unit = inputs[:, :d]
-        np.multiply(rest, _scales(rest), out=unit)
-        inputs[:, d] = 1.0
+    def _move(self, rest: FloatArray, length: float, rounds: float) -> None:
+        """Let centre and usual distance take in an instance that is `rest` from the centre."""
+        usual = self._distance
+        if usual * usual < MIN_SQUARED_NORM:
+            usual = length
+        usual += (min(length, FAR * usual) - usual) * (2.0 / (rounds + 2.0))
+        self._distance = usual
+        # As if one instance of zeros had come before all others.
+        share = 2.0 / (rounds + 3.0)
+        if length > FAR * usual:
+            share *= FAR * usual / length
+        self._centre += np.multiply(rest, share)
+
+    def _bend(self, rests: FloatArray, squares: FloatArray) -> FloatArray:
+        d, usual = self.n_features, self._distance
+        totals = squares + usual * usual
+        # What is too short to be divided by counts as 0.
+        far = totals >= MIN_SQUARED_NORM
+        scales = np.sqrt(2.0 / np.where(far, totals, 1.0)) * far
+        inputs = np.zeros((len(rests), self._padded))
+        np.multiply(rests, scales[:, np.newaxis], out=inputs[:, :d])
+        inputs[:, d] = (scales * usual - 1.0) * far
+        inputs[:, d + 1] = 1.0
         if self._n_waves:
-            inputs[:, d + 1 : d + 1 + self._n_waves] = self._waves(unit)
+            waves = slice(d + N_BESIDE, d + N_BESIDE + self._n_waves)
+            inputs[:, waves] = self._waves(inputs[:, : d + 1])
         return inputs
 
 
-def _units(xs: FloatArray) -> FloatArray:
-    """Return the rows of `xs`, each of length 1."""
-    return np.multiply(xs, _scales(xs))
-
-
-def _scales(xs: FloatArray) -> FloatArray:
-    """Return what each row is multiplied by to be of length 1, shape (n, 1); 0 if too short."""
+def _squares(xs: FloatArray) -> FloatArray:
+    """Return the square of the length of each row of `xs`."""
     # In C order whatever `xs` is: sums along a row depend on how it lies in memory.
-    squares = np.add.reduce(np.multiply(xs, xs, order="C"), 1).tolist()
-    scales = [0.0 if square < MIN_SQUARED_NORM else 1.0 / sqrt(square) for square in squares]
-    return np.array(scales)[:, np.newaxis]
+    squares: FloatArray = np.add.reduce(np.multiply(xs, xs, order="C"), 1)
+    return squares

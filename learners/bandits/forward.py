@@ -29,15 +29,14 @@ class Forward(RelevanceLearner):
 
     Use it where several labels may be right for an instance, or none, as with a catalogue of items,
     where clicks are rare, or where labels have features. (Where exactly one is right,
-    `ForwardSoftmax` needs a fraction of the clicks.) An instance counts by its direction: of one to
-    three numbers give a constant besides, or little more than their signs is seen. It learns from
-    every click at once, needs no rates where noise is the same for all labels, and makes use of
-    rates that differ by label (a big button beside the close cross). Not for rounds of a few
-    microseconds: it takes some ten times as long as RCNBF's.
+    `ForwardSoftmax` needs a fraction of the clicks.) It learns from every click at once, needs no
+    rates where noise is the same for all labels, and makes use of rates that differ by label (a big
+    button beside the close cross). Not for rounds of a few microseconds: it takes some ten times as
+    long as RCNBF's.
 
     The forward model, [1]_, says P(click | x, k) = rho_0k + beta_k q_k(x), with
     beta_k = 1 - rho_0k - rho_1k. The left side is regressed (`BlockRegression`) on z, as
-    `BentInputs` makes it (x of length 1 and centred, a constant, waves); q is read from it when a
+    `BentInputs` makes it (x centred and scaled, a constant, waves); q is read from it when a
     label is chosen, so that new rates correct all that was ever learned::
 
         q_k = (w_k . z - rho_0k) / beta_k
@@ -76,11 +75,11 @@ class Forward(RelevanceLearner):
         count, with 1e-5 its last thousands.
     block_size
         Inputs whose covariance is kept together, up to 1024, with
-        (K (d + 1 + n_waves) + n_label_features (d + 1)) block_size <= 4,000,000, each of the two
+        (K (d + 2 + n_waves) + n_label_features (d + 2)) block_size <= 4,000,000, each of the two
         rounded up to whole blocks. 0, the default, takes 32, or the most that leaves room for as
         many labels again.
     n_waves
-        Number of random features, 0 to 65,536; 255 by default. 0 is a linear learner.
+        Number of random features, 0 to 65,536; 254 by default. 0 is a linear learner.
     n_label_features
         Number m of features of a label, 0 to 32; 0 by default. See `describe_label`.
     seed
@@ -130,7 +129,7 @@ class Forward(RelevanceLearner):
         gamma: float = 0.0,
         drift: float = 0.0,
         block_size: int = 0,
-        n_waves: int = 255,
+        n_waves: int = 254,
         n_label_features: int = 0,
         seed: int = 0,
     ) -> None:
@@ -151,19 +150,18 @@ class Forward(RelevanceLearner):
         self.n_label_features = n_shared
         self._rates = LabelRates(self.n_labels, NoiseRates.of_options(rho_0, rho_1))
         self._noise = (self._rates,)
-        n_plain = self.n_features + 1
         self._shared = None
         if n_shared:
             self._shared = LabelFeatures(
                 self.n_labels,
                 n_shared,
-                first_variances(n_plain, 0, SHARED_PRIOR),
+                first_variances(self._n_plain, 0, SHARED_PRIOR),
                 block=self.block_size,
                 drift=self.drift,
             )
         self._regression = BlockRegression(
             self.n_labels,
-            first_variances(n_plain, self.n_waves, OWN_PRIOR if n_shared else 1.0),
+            first_variances(self._n_plain, self.n_waves, OWN_PRIOR if n_shared else 1.0),
             block=self.block_size,
             drift=self.drift,
             beside=0 if self._shared is None else self._shared.size,

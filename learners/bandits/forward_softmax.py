@@ -55,12 +55,11 @@ class ForwardSoftmax(RelevanceLearner):
     The default: use it where exactly one label is right for an instance, as in classification.
     It needs no rates and no network: false and missed clicks, common ones and each label's own,
     are found on the way. Where several labels may be right, or none (a catalogue of items), where
-    more than .8 of the clicks on right ones are missed, or labels have features, use `Forward`. An
-    instance counts by its direction: of one to three numbers give a constant besides, or little
-    more than their signs is seen. Not for rounds of a few microseconds.
+    more than .8 of the clicks on right ones are missed, or labels have features, use `Forward`. Not
+    for rounds of a few microseconds.
 
-    A softmax behind the forward model, [1]_: with z as `BentInputs` makes it (x of length 1 and
-    centred, a constant, waves), and p over the labels that can be right, a click on label a has the
+    A softmax behind the forward model, [1]_: with z as `BentInputs` makes it (x centred and
+    scaled, a constant, waves), and p over the labels that can be right, a click on label a has the
     chance::
 
         m = rho_0a + beta_a p_a,       p = softmax(s W z),       beta_a = 1 - rho_0a - rho_1a
@@ -116,11 +115,11 @@ class ForwardSoftmax(RelevanceLearner):
         times since it began anew count the same. For what is right that changes little by little:
         with 1e-3, the last thousands count most, and s stays 1.
     block_size
-        Inputs whose covariance is kept together, up to 1024, with (d + 1 + n_waves) block_size and
-        K (d + 1 + n_waves) at most 4,000,000, d + 1 + n_waves rounded up to whole blocks. 0, the
+        Inputs whose covariance is kept together, up to 1024, with (d + 2 + n_waves) block_size and
+        K (d + 2 + n_waves) at most 4,000,000, d + 2 + n_waves rounded up to whole blocks. 0, the
         default, takes 32, or the most that fits.
     n_waves
-        Number of random features, 0 to 65,536; 255 by default. 0 is a linear learner.
+        Number of random features, 0 to 65,536; 254 by default. 0 is a linear learner.
     seed
         Of the random features, an integer of at least 0; 0 by default.
 
@@ -168,7 +167,7 @@ class ForwardSoftmax(RelevanceLearner):
         gamma: float = 0.0,
         drift: float = 0.0,
         block_size: int = 0,
-        n_waves: int = 255,
+        n_waves: int = 254,
         seed: int = 0,
     ) -> None:
         super().__init__(
@@ -194,7 +193,7 @@ class ForwardSoftmax(RelevanceLearner):
         check_entries("features x block_size", self._padded * block, _FEWER)
         check_entries("n_labels x features", self.n_labels * self._padded, _FEWER)
         first = np.full(self._padded, PRIOR_VARIANCE)
-        first[self.n_features] = CONSTANT_VARIANCE
+        first[self._n_plain - 1] = CONSTANT_VARIANCE
         self._first: FloatArray = first.reshape(n_blocks, block)
         self._space = np.empty((block, n_blocks, block))
         weights = np.zeros((self.n_labels, self._padded))

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.bandits.bent_inputs import BentInputs
+from learners.bandits.bent_inputs import N_BESIDE, BentInputs
 from learners.bandits.block_covariance import MAX_BLOCK, blocks_of, fitting_block
 from learners.bandits.exploration import Eagerness, GapExploration
 from learners.bandits.label_rates import LabelRates
@@ -73,7 +73,8 @@ class RelevanceLearner(Learner):
         self.drift = check_number("drift", drift, 0, 1)
         self.n_waves = check_count("n_waves", n_waves, 0, MAX_WAVES)
         self.seed = check_count("seed", seed, 0)
-        self._width = self.n_features + 1 + self.n_waves
+        self._n_plain = self.n_features + N_BESIDE
+        self._width = self._n_plain + self.n_waves
         chosen = check_count("block_size", block_size, 0, MAX_BLOCK)
         fitting = fitting_block(n_covariances, self._width, MAX_MATRIX_ENTRIES)
         self.block_size = chosen or fitting

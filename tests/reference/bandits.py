@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -161,7 +162,7 @@ class SlowConfidit:
 
 
 def wave_features(x: FloatArray, count: int, seed: int) -> list[float]:
-    """Return the triangle waves of an instance of length 1, number by number."""
+    """Return the triangle waves of an instance, number by number."""
     raw = [int(value) for value in np.random.PCG64(seed).random_raw(count * 33)]
     uniform = [(value >> 11) / 2**53 for value in raw]
     n_inputs = 16
@@ -176,24 +177,37 @@ def wave_features(x: FloatArray, count: int, seed: int) -> list[float]:
 
 
 class SlowBentInputs:
-    """An instance of length 1 less the mean of those learned from, of length 1 again, and waves."""
+    """An instance around the mean of those learned from, folded onto a sphere, and waves over it.
 
-    def __init__(self, n_waves: int, seed: int) -> None:
+    The n-th of them counts n + 1 times in that mean, and n times in the usual distance.
+    """
+
+    def __init__(self, n_features: int, n_waves: int, seed: int) -> None:
         self.n_waves, self.seed = n_waves, seed
-        self.units: list[FloatArray] = []
+        self.seen: list[FloatArray] = [np.zeros(n_features)]
+        self.distances: list[float] = []
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """Return the instance, the constant, and the waves."""
-        rest = self._unit(x) - sum(self.units) / (len(self.units) + 1)
-        unit = self._unit(rest)
-        return np.array([*unit, 1.0, *wave_features(unit, self.n_waves, self.seed)])
+        """Return the folded instance, the constant, and the waves."""
+        rest = x - self._mean(self.seen)
+        square = dot(rest.tolist(), rest.tolist())
+        usual = self._mean(self.distances) if self.distances else 0.0
+        half = math.sqrt((square + usual**2) / 2)
+        folded = np.array([*(rest / half), usual / half - 1])
+        return np.array([*folded, 1.0, *wave_features(folded, self.n_waves, self.seed)])
 
-    def learn(self, x: FloatArray) -> None:
-        """Remember an instance."""
-        self.units.append(self._unit(x))
+    def take_in(self, x: FloatArray) -> FloatArray:
+        """Return the same, this one's distance being known, and remember it."""
+        centre = self._mean(self.seen)
+        distance = float(np.linalg.norm(x - centre))
+        most = 3 * self._mean(self.distances) if self.distances else distance
+        self.distances.append(min(distance, most))
+        z, usual = self(x), self._mean(self.distances)
+        self.seen.append(centre + (x - centre) * min(1.0, 3 * usual / distance))
+        return z
 
-    def _unit(self, x: FloatArray) -> FloatArray:
-        return np.asarray(x / math.sqrt(dot(x.tolist(), x.tolist())))
+    def _mean(self, values: Sequence[Any]) -> Any:
+        return np.average(values, axis=0, weights=range(1, len(values) + 1))
 
 
 class SlowForward:
@@ -208,15 +222,15 @@ class SlowForward:
         seed: int,
         described: Sequence[Sequence[float]] = (),
     ) -> None:
-        self.inputs = SlowBentInputs(n_waves, seed)
+        self.inputs = SlowBentInputs(n_features, n_waves, seed)
         n_shared = len(described[0]) if described else 0
         lengths = [math.sqrt(dot(f, f)) or 1.0 for f in described]
         self.described = [
             [value / length for value in f] for f, length in zip(described, lengths, strict=True)
         ] or [[] for _ in range(n_labels)]
-        self.n_shared = n_shared * (n_features + 1)
+        self.n_shared = n_shared * (n_features + 2)
         own, shared = (0.5, 2.0) if described else (1.0, 1.0)
-        variances = [0.25 * own] * (n_features + 1) + [0.1 * own] * n_waves
+        variances = [0.25 * own] * (n_features + 2) + [0.1 * own] * n_waves
         common = [0.25 * shared] * self.n_shared
         # A row of its own for each label, and the last one of all of them.
         firsts = [variances] * n_labels + [common]
@@ -261,8 +275,7 @@ class SlowForward:
 
     def update(self, x: FloatArray, label: int, feedback: int) -> None:
         """Learn from one round."""
-        rows = self.rows(label, self.inputs(x))
-        self.inputs.learn(x)
+        rows = self.rows(label, self.inputs.take_in(x))
         error = feedback - sum(float(self.weights[row] @ seen) for row, seen in rows)
         self.counts[label] += 1
         memory = min(self.counts[label] + 20, 500)
@@ -356,10 +369,10 @@ class SlowForwardSoftmax:
     def __init__(
         self, n_features: int, n_labels: int, block: int, n_waves: int, seed: int, drift: float
     ) -> None:
-        width = n_features + 1 + n_waves
-        self.inputs, self.drift = SlowBentInputs(n_waves, seed), drift
+        width = n_features + 2 + n_waves
+        self.inputs, self.drift = SlowBentInputs(n_features, n_waves, seed), drift
         variances = np.full(width, 10.0)
-        variances[n_features] = 0.03
+        variances[n_features + 1] = 0.03
         self.first = variances
         self.parts = [list(range(width))[i : i + block] for i in range(0, width, block)]
         self.covariance = np.diag(variances)
@@ -373,10 +386,9 @@ class SlowForwardSoftmax:
 
     def update(self, x: FloatArray, label: int, feedback: int, propensity: float | None) -> None:
         """Learn from one round; without a propensity from one that it decided."""
-        z = self.inputs(x)
+        z = self.inputs.take_in(x)
         scores = self.weights @ z
         p = self.rates.chances(scores)
-        self.inputs.learn(x)
         rho_0, rho_1 = self.rates.of(label)
         beta, right = 1 - rho_0 - rho_1, p[label]
         clicked = rho_0 + beta * right

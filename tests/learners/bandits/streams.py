@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 import numpy as np
+import pytest
 
 from learners import Learner, Outcome, draw
+from learners.bandits import bent_inputs
 from learners.base import FloatArray
 
 Bandit = TypeVar("Bandit", bound=Learner)
@@ -19,6 +21,13 @@ def taught(learner: Bandit, seed: int, n_rounds: int = 30) -> Bandit:
         label, bit = int(rng.integers(learner.n_labels)), int(rng.integers(2))
         learner.update(Outcome(x, label, label, 0.5, bit))
     return learner
+
+
+def update_alone(learner: Learner, outcome: Outcome) -> None:
+    """Let a learner learn a round as after the first 10,000: what an instance is bent to stays."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bent_inputs, "CENTRE_ROUNDS", 0)
+        learner.update(outcome)
 
 
 def error_on_three_groups(
@@ -41,6 +50,24 @@ def error_on_three_groups(
         learner.update(Outcome(x, label, decision.greedy, share, bit))
         wrong += label != truth and i >= n_rounds * 3 // 4
     return wrong / (n_rounds // 4)
+
+
+def error_of_three_bands(learner: Learner, low: float, high: float) -> float:
+    """Return the share of wrong labels in the last third: which third of the range a number is in.
+
+    A tenth of the clicks is false or missed.
+    """
+    rng, wrong = np.random.default_rng(2), 0
+    for i in range(3_000):
+        x = rng.uniform(low, high, 1)
+        truth = min(int(3 * (x[0] - low) / (high - low)), 2)
+        decision = learner.distribution(x)
+        label = draw(decision, rng.random())
+        bit = int((label == truth) != (rng.random() < 0.1))
+        share = float(decision.probabilities[label])
+        learner.update(Outcome(x, label, decision.greedy, share, bit))
+        wrong += label != truth and i >= 2_000
+    return wrong / 1_000
 
 
 def accuracy_on_crossed_signs(learner: Learner) -> float:

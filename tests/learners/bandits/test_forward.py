@@ -21,6 +21,7 @@ from tests.learners.bandits.streams import (
     accuracy_on_crossed_signs,
     error_on_three_groups,
     taught,
+    update_alone,
     worth_of_rare_clicks,
 )
 from tests.reference.bandits import SlowForward, argmax
@@ -61,10 +62,12 @@ def test_trace_by_hand() -> None:
     learner = Forward(1, 2, n_waves=0)
     learner.update(Outcome(np.array([2.0]), 0, 0, 0.5, 1))
     noise = 0.25 + 0.75 / 21
-    # h is .25 for x scaled to 1 and .25 for the constant, and so is the move of either.
+    # h is .25 for x, which is folded to 1, and .25 for the constant; so is the move of either. Then
+    # 4/3, two thirds of it, are the centre, and what is seen is as far from it as usual.
     expected = 0.5 / (noise + 0.5)
-    np.testing.assert_allclose(learner.relevance(np.array([5.0])), [expected, 0.0], rtol=1e-13)
-    shares = learner.distribution(np.array([5.0])).probabilities
+    seen = np.array([4 / 3 + 2.0])
+    np.testing.assert_allclose(learner.relevance(seen), [expected, 0.0], rtol=1e-13)
+    shares = learner.distribution(seen).probabilities
     # Label 1 was never shown: its gap counts 20 sqrt(0 + 1) times.
     np.testing.assert_allclose(shares[1], 1 / (2 + 20 * expected), rtol=1e-13)
 
@@ -75,7 +78,7 @@ def test_one_round_is_bounded(seed: int, bit: int) -> None:
     learner = taught(Forward(3, 2, n_waves=5, drift=0.01), seed)
     x = np.random.default_rng(seed + 1).normal(size=3)
     before = learner.relevance(x)
-    learner.update(Outcome(x, 1, 0, 1e-9, bit))
+    update_alone(learner, Outcome(x, 1, 0, 1e-9, bit))
     after = learner.relevance(x)
     assert after[0] == pytest.approx(before[0], rel=1e-9, abs=1e-9)
     assert abs(bit - after[1]) < abs(bit - before[1]) or before[1] == bit
@@ -140,15 +143,15 @@ def test_estimates_that_add_up_to_too_much_round_trip() -> None:
 
 def test_label_rates_undo_what_misleads() -> None:
     """A label clicked by mistake in most rounds misleads regression for ever; rates cure it."""
-    rho_0, rho_1 = np.array([0.0, 0.0, 0.85]), np.full(3, 0.1)
+    rho_0, rho_1 = np.array([0.0, 0.0, 0.8]), np.full(3, 0.1)
     told = Forward(4, 3, n_waves=0)
     told.set_label_rates(rho_0, rho_1, np.zeros(3), np.zeros(3))
     cured, misled = (
         error_on_three_groups(learner, rho_0, spread=0.3, n_rounds=4_000)
         for learner in (told, Forward(4, 3, n_waves=0))
     )
-    assert cured < 0.15
-    assert misled > 2 * cured
+    assert cured < 0.08
+    assert misled > 1.25 * cured
 
 
 def test_waves_bend() -> None:
@@ -252,11 +255,11 @@ def test_too_many_covariances_are_refused() -> None:
     with pytest.raises(ParameterError, match="block_size"):
         Forward(10_000, 100, block_size=32)
     # Two blocks of each label's own, and 63 for the products of 32 features and 63 inputs.
-    Forward(62, 1_921, n_waves=1, n_label_features=32, block_size=32)
+    Forward(61, 1_921, n_waves=1, n_label_features=32, block_size=32)
     with pytest.raises(ParameterError, match="got 4000768"):
-        Forward(62, 1_922, n_waves=1, n_label_features=32, block_size=32)
+        Forward(61, 1_922, n_waves=1, n_label_features=32, block_size=32)
     # 122 labels of 32 blocks of 32 x 32 are within the bound, 123 are not.
-    learner = Forward(1_000, 121, n_waves=7, block_size=32)
+    learner = Forward(1_000, 121, n_waves=6, block_size=32)
     assert learner.add_label() == 121
     before = state_digest(learner.state())
     with pytest.raises(ParameterError, match=r"at most 4,000,000 entries; a smaller block_size"):

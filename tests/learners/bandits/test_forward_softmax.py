@@ -24,6 +24,7 @@ from tests.learners.bandits.streams import (
     error_on_three_groups,
     error_where_most_are_missed,
     taught,
+    update_alone,
 )
 from tests.reference.bandits import SlowForwardSoftmax
 
@@ -56,8 +57,10 @@ def test_trace_by_hand() -> None:
     total = clicked * (1 - clicked) + 2 * 0.15**2 * 10.03
     gap = 2 * 0.15 * 10.03 * (1 - clicked) / total
     right = 1 / (1 + (1 - gap / 1024) ** 1024)
-    np.testing.assert_allclose(learner.relevance(np.array([5.0])), [right, 1 - right], rtol=1e-12)
-    shares = learner.distribution(np.array([5.0])).probabilities
+    # Two thirds of the instance are the centre now; this one is as far from it as that was from 0.
+    seen = np.array([4 / 3 + 2.0])
+    np.testing.assert_allclose(learner.relevance(seen), [right, 1 - right], rtol=1e-12)
+    shares = learner.distribution(seen).probabilities
     # Label 1 was never shown: its gap counts 20 * .6 sqrt(0 + 1) times.
     np.testing.assert_allclose(shares[1], 1 / (2 + 12 * (2 * right - 1)), rtol=1e-12)
 
@@ -68,7 +71,7 @@ def test_a_click_speaks_of_all_labels(seed: int, bit: int) -> None:
     learner = taught(ForwardSoftmax(3, 4, n_waves=5), seed)
     x = np.random.default_rng(seed + 1).normal(size=3)
     before = np.log(learner.relevance(x))
-    learner.update(Outcome(x, 1, 0, 1e-9, bit))
+    update_alone(learner, Outcome(x, 1, 0, 1e-9, bit))
     moved = (np.log(learner.relevance(x)) - before) * (1 if bit else -1)
     assert (moved[1] >= moved[[0, 2, 3]] - 1e-12).all()
 
@@ -346,8 +349,8 @@ def test_too_many_weights_are_refused() -> None:
     with pytest.raises(ParameterError, match="features x block_size"):
         ForwardSoftmax(100_000, 2, block_size=64)
     with pytest.raises(ParameterError, match="n_labels x features"):
-        ForwardSoftmax(999, 4_001, n_waves=0, block_size=1)
-    learner = ForwardSoftmax(999, 4_000, n_waves=0, block_size=1)
+        ForwardSoftmax(998, 4_001, n_waves=0, block_size=1)
+    learner = ForwardSoftmax(998, 4_000, n_waves=0, block_size=1)
     before = state_digest(learner.state())
     with pytest.raises(ParameterError, match="n_labels x features: expected at most 4,000,000"):
         learner.add_label()
@@ -435,7 +438,7 @@ def test_most_clicks_may_be_missed() -> None:
 
     .65 were wrong then, after five times.
     """
-    learner = ForwardSoftmax(8, 5, n_waves=63)
+    learner = ForwardSoftmax(8, 5)
     assert error_where_most_are_missed(learner) < 0.35
     assert abs(learner.rho_1 - 0.8) < 0.1
 

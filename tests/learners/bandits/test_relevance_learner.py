@@ -8,6 +8,7 @@ import pytest
 from learners import Forward, ForwardSoftmax, Outcome
 from learners.assertions import alike, state_digest
 from learners.bandits import relevance_learner
+from tests.learners.bandits.streams import error_of_three_bands
 
 
 def heard(learner: Forward | ForwardSoftmax, n_labels: int, n_rounds: int = 60) -> None:
@@ -43,6 +44,15 @@ def test_a_batch_of_a_model_that_is_wider_than_the_space_for_one(
     monkeypatch.setattr(relevance_learner, "ENTRIES_AT_ONCE", 1)
     for x, decision in zip(rows, learner.distributions(rows), strict=True):
         assert alike(decision, learner.distribution(x))
+
+
+@pytest.mark.parametrize("kind", [Forward, ForwardSoftmax])
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (280.0, 300.0), (0.0, 1e-3)])
+def test_a_number_counts_by_its_size(
+    kind: type[Forward | ForwardSoftmax], low: float, high: float
+) -> None:
+    """Few features, of any unit: by its direction alone .35 and more would be wrong."""
+    assert error_of_three_bands(kind(1, 3), low, high) < 0.06
 
 
 def test_a_batch_knows_the_sharpness() -> None:

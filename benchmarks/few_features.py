@@ -1,0 +1,125 @@
+"""Instances of a few numbers, in whatever units they came.
+
+Run::
+
+    python -m benchmarks.few_features --data ../shared/data [--json] [--streams 2]
+
+Three worlds of ours, in which what is right hangs on where an instance lies and not only on its
+direction, and data sets of 2 to 36 features just as they are: thousands beside hundredths, and
+none of them centred. 10,000 rounds, noise of .15/.15 and noise that differs by label (as in
+`benchmarks.versus`); nobody is told any rates. Reported is the share of wrong labels in the last
+2,000 rounds, means of the streams. Our learners have the options that they have by default. Of
+Vowpal Wabbit's forms (squarecb and regcb, planes and with products of two features, two learning
+rates) the best on these very streams is told; it, too, adapts to the scale of each feature.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.command import at_most, report
+from benchmarks.datasets import check, load
+from benchmarks.versus_ours import NEW, OTHER, Ours
+from benchmarks.versus_peers import FORMS, make_peer
+from benchmarks.versus_streams import (
+    BLOCK,
+    PER_LABEL,
+    Contestant,
+    Problem,
+    arguments,
+    noise_rates,
+    play,
+)
+from learners.validation import FloatArray
+
+ROUNDS, LAST_BLOCKS = 10_000, 2_000 // BLOCK
+NOISES = (".15/.15", PER_LABEL)
+N_MADE = 20_000
+DATASETS = ("fourclass", "raetsch_banana", "magic04", "segment", "landsat")
+MADE = ("bands", "rings", "planes")
+PRODUCTS = "--interactions ssa"
+PEERS = tuple(
+    f"vw {FORMS[place]}{products} -l {rate:g}"
+    for place in (0, 3)
+    for products in ("", f" {PRODUCTS}")
+    for rate in (0.5, 2.0)
+)
+#: Mistakes of the default learner over those of the best peer, the mean of their logarithms.
+MOST = 1.0
+
+
+def made(name: str) -> Problem:
+    """Return one of the worlds that are made here.
+
+    Bands: three thirds of the temperatures from 280 to 300. Rings: five numbers, of the usual
+    normal distribution, whose distance from 0 is among the least third, the middle one or the last.
+    Planes: two numbers, and the largest of four linear functions that do not meet in 0.
+    """
+    rng = np.random.default_rng(list(name.encode()))
+    if name == "bands":
+        xs = rng.uniform(280.0, 300.0, (N_MADE, 1))
+        labels = np.digitize(xs[:, 0], [280.0 + 20.0 / 3.0, 300.0 - 20.0 / 3.0])
+    elif name == "rings":
+        xs = rng.normal(size=(N_MADE, 5))
+        distances = np.linalg.norm(xs, axis=1)
+        labels = np.digitize(distances, np.quantile(distances, [1 / 3, 2 / 3]))
+    else:
+        xs = rng.normal(size=(N_MADE, 2))
+        labels = (xs @ rng.normal(size=(2, 4)) + rng.normal(size=4)).argmax(axis=1)
+    return with_constant(name, xs, labels.tolist())
+
+
+def with_constant(name: str, xs: FloatArray, labels: list[int]) -> Problem:
+    """Return a problem, of which contestants expect a constant in the last column."""
+    return Problem(name, np.hstack([xs, np.ones((len(xs), 1))]), labels, max(labels) + 1)
+
+
+def as_it_is(name: str, folder: Path) -> Problem:
+    """Read a data set."""
+    data = load(name, folder)
+    return with_constant(name, data.xs, data.labels.tolist())
+
+
+def error(name: str, data: Problem, noise: str, streams: int) -> float:
+    """Return the share of wrong labels in the last rounds, the mean of some streams."""
+    shares = []
+    for seed in range(streams):
+        rates = noise_rates(noise, data.n_labels, seed)
+        contestant: Contestant = (
+            Ours(name, data, rates, ROUNDS) if name in (NEW, OTHER) else make_peer(name, data)
+        )
+        mistakes = play(contestant, data, rates, ROUNDS, seed).mistakes[-LAST_BLOCKS:]
+        shares.append(sum(mistakes) / (LAST_BLOCKS * BLOCK))
+    return float(np.mean(shares))
+
+
+def main() -> None:
+    """Print a row for each problem and noise; with --json one object as the last line."""
+    args = arguments("Instances of a few numbers, in whatever units they came.")
+    check(DATASETS, args.data)
+    problems = [made(name) for name in MADE] + [as_it_is(name, args.data) for name in DATASETS]
+    found: dict[str, dict[str, float]] = {}
+    ratios = []
+    for data in problems:
+        for noise in NOISES:
+            peers = {name: error(name, data, noise, args.streams) for name in PEERS}
+            best = min(peers, key=lambda name: peers[name])
+            ours = {name: error(name, data, noise, args.streams) for name in (NEW, OTHER)}
+            found[f"{data.name}, {noise}"] = {**ours, best: peers[best]}
+            ratios.append(ours[NEW] / peers[best])
+            n_features = data.xs.shape[1] - 1
+            row = "".join(f"  {name} {value:.3f}" for name, value in ours.items())
+            print(
+                f"{data.name:<15}{n_features:>3} features  {noise:<10}{row}"
+                f"  Vowpal Wabbit {peers[best]:.3f} ({best})",
+                flush=True,
+            )
+    mean = float(np.exp(np.mean(np.log(ratios))))
+    name = "mistakes of forward_softmax over the best of Vowpal Wabbit's forms, the mean"
+    report([at_most(name, mean, MOST)], as_json=args.json, errors=found)
+
+
+if __name__ == "__main__":
+    main()
