@@ -7,7 +7,6 @@ from math import sqrt
 
 import numpy as np
 
-from learners.bandits.linear import MIN_SQUARED_NORM
 from learners.bandits.random_features import RandomFeatures
 from learners.base import FloatArray, State, StateValue, state_array, state_number
 from learners.errors import StateError, expected
@@ -20,6 +19,9 @@ N_BESIDE = 2
 CENTRE_ROUNDS = 10_000
 #: Usual distances that the distance of one instance counts for at most.
 FAR = 3.0
+#: Squares of lengths below this count as 0. (The same instance again and again is 2 / n^2 of its
+#: length away from the centre after n rounds: 4e-16 in the square at last, which is no rounding.)
+LEAST_SQUARE = 1e-30
 
 
 class BentInputs:
@@ -95,7 +97,7 @@ class BentInputs:
     def _move(self, rest: FloatArray, length: float, rounds: float) -> None:
         """Let centre and usual distance take in an instance that is `rest` from the centre."""
         usual = self._distance
-        if usual * usual < MIN_SQUARED_NORM:
+        if usual * usual < LEAST_SQUARE:
             usual = length
         usual += (min(length, FAR * usual) - usual) * (2.0 / (rounds + 2.0))
         self._distance = usual
@@ -109,7 +111,7 @@ class BentInputs:
         d, usual = self.n_features, self._distance
         totals = squares + usual * usual
         # What is too short to be divided by counts as 0.
-        far = totals >= MIN_SQUARED_NORM
+        far = totals >= LEAST_SQUARE
         scales = np.sqrt(2.0 / np.where(far, totals, 1.0)) * far
         inputs = np.zeros((len(rests), self._padded))
         np.multiply(rests, scales[:, np.newaxis], out=inputs[:, :d])

@@ -30,7 +30,7 @@ def test_too_short_an_instance_counts_as_none() -> None:
     """Nothing is divided by a length of almost 0."""
     inputs = BentInputs(2, 0, padded=4, seed=0)
     none = [0.0, 0.0, 0.0, 1.0]
-    assert inputs(np.array([[1e-7, 0.0], [0.0, 0.0]])).tolist() == [none] * 2
+    assert inputs(np.array([[1e-16, 0.0], [0.0, 0.0]])).tolist() == [none] * 2
     assert inputs.take_in(np.zeros(2), 0.0).tolist() == none
     assert _distance(inputs) == 0.0
     inputs.take_in(np.array([3.0, 4.0]), 1.0)
@@ -126,7 +126,7 @@ def test_an_instance_far_away_counts_as_three_times_as_far_as_usual() -> None:
 
 def test_the_same_instance_again_and_again_stays_what_it_is() -> None:
     """Where nothing varies, what is left after centring keeps its direction: for ever."""
-    inputs, x = BentInputs(3, 0, padded=5, seed=0), np.array([[3.0, 0.0, 4.0]])
+    inputs, x = BentInputs(3, 0, padded=5, seed=0), np.array([[0.3, 0.0, 0.4]])
     zs = _learn(inputs, np.repeat(x, CENTRE_ROUNDS + 10, axis=0))
     units = zs[:, :3] / np.linalg.norm(zs[:, :3], axis=1)[:, np.newaxis]
     np.testing.assert_allclose(units, np.tile([0.6, 0.0, 0.8], (len(zs), 1)), rtol=1e-6, atol=1e-6)
