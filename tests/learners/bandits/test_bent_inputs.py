@@ -39,7 +39,8 @@ def test_too_short_an_instance_counts_as_none() -> None:
 
 def test_rows_are_for_themselves() -> None:
     """A batch gives bit for bit what each row gives alone, however it lies in memory."""
-    inputs, xs = BentInputs(5, 7, padded=16, seed=1), np.random.default_rng(0).normal(size=(6, 5))
+    # Of enough numbers that numpy would add them in another order along another axis.
+    inputs, xs = BentInputs(40, 7, padded=64, seed=1), np.random.default_rng(0).normal(size=(6, 40))
     _learn(inputs, xs)
     for row, z, turned in zip(xs, inputs(xs), inputs(np.asfortranarray(xs)), strict=True):
         assert inputs(row[np.newaxis])[0].tobytes() == z.tobytes() == turned.tobytes()
@@ -169,3 +170,11 @@ def test_what_no_instances_have_is_refused(name: str, value: FloatArray | float)
     inputs = BentInputs(2, 0, padded=4, seed=0)
     with pytest.raises(StateError, match=name):
         inputs.restore({**inputs.state(), name: value})
+
+
+def test_the_farthest_that_instances_can_be_is_restored() -> None:
+    """From one corner of what features may be to the other."""
+    inputs = BentInputs(2, 0, padded=4, seed=0)
+    farthest = {"centre": np.array([-1e6, 1e6]), "distance": 2e6 * math.sqrt(2.0)}
+    inputs.restore(farthest)
+    assert _distance(inputs) == farthest["distance"]
