@@ -175,6 +175,6 @@ def test_what_no_instances_have_is_refused(name: str, value: FloatArray | float)
 def test_the_farthest_that_instances_can_be_is_restored() -> None:
     """From one corner of what features may be to the other."""
     inputs = BentInputs(2, 0, padded=4, seed=0)
-    farthest = {"centre": np.array([-1e6, 1e6]), "distance": 2e6 * math.sqrt(2.0)}
-    inputs.restore(farthest)
-    assert _distance(inputs) == farthest["distance"]
+    farthest = 2e6 * math.sqrt(2.0)
+    inputs.restore({"centre": np.array([-1e6, 1e6]), "distance": farthest})
+    assert _distance(inputs) == farthest
