@@ -84,7 +84,9 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         `{"kind": "rcnbf", "gamma": 0.03, "rho_0": 0.15, "rho_1": 0.15}`; left out, it is
         `forward_softmax`. All kinds and options stand in docs/learners.md.
     scaling
-        `"none"` (default), `"unit"` (unit norm) or `"standard"` (running mean 0 and deviation 1).
+        `"none"`, `"unit"` (unit norm) or `"standard"` (numbers to a running mean of 0 and deviation
+        of 1, categories as they are); by default `"standard"` for `Named` features, whose numbers
+        differ in unit, and `"none"` for others.
     window_s
         Seconds for which a decision waits for its feedback, 0.1 to 604,800; 600 by default.
     on_expiry

@@ -175,6 +175,8 @@ _COUNTED = {"too_short": "fewer", "too_long": "more"}
 _VARIANTS = frozenset({"dense", "named", "hashed", "number", "category"})
 #: What pydantic adds to the place of a key, whose value it did not look at yet.
 _KEY = "[key]"
+#: A default that hangs on other fields, of which some were wrong: nobody asked for it.
+_NO_DEFAULT = "default_factory_not_called"
 _PLAIN = frozenset({"bool", "int", "float", "str"})
 
 
@@ -182,6 +184,8 @@ def of_pydantic(found: Iterable[Mapping[str, Any]]) -> Invalid:
     """Return the error for what `ValidationError.errors()` found."""
     details: dict[str, Detail] = {}
     for one in found:
+        if one["type"] == _NO_DEFAULT:
+            continue
         detail = _detail(one)
         details.setdefault(detail.where, detail)
     return Invalid.all_of(details.values())

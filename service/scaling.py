@@ -6,10 +6,10 @@ from typing import Protocol
 
 import numpy as np
 
-from learners.base import FloatArray, State, state_array, state_value
+from learners.base import BoolArray, FloatArray, State, state_array, state_value
 from learners.errors import StateError, expected
 from learners.validation import MAX_FEATURE, is_integer
-from service.spec import ModelSpec
+from service.spec import Features, ModelSpec, NamedFeatures, NumberField
 
 #: More instances than any log has; counts up to here are exact in float64.
 MOST_INSTANCES = 2**53
@@ -34,8 +34,19 @@ class Scaling(Protocol):
 def make_scaling(spec: ModelSpec, size: int) -> Scaling:
     """Return the scaling that a spec names."""
     if spec.scaling == "standard":
-        return Standard(size)
+        return Standard(numbers_of(spec.features, size))
     return Unit() if spec.scaling == "unit" else Unscaled()
+
+
+def numbers_of(features: Features, size: int) -> BoolArray:
+    """Return which of the `size` columns are numbers, and not values of a category."""
+    if not isinstance(features, NamedFeatures):
+        return np.ones(size, dtype=np.bool_)
+    columns = [
+        [True] if isinstance(field, NumberField) else [False] * len(field.values)
+        for field in features.fields
+    ]
+    return np.concatenate(columns)
 
 
 class Unscaled:
@@ -73,25 +84,33 @@ class Standard:
     the same on every CPU. An instance that is folded is part of the mean it is scaled with,
     hence no entry of it exceeds the square root of the number of instances. An instance that
     is only asked about is held within what a learner takes, however far out it lies. A feature
-    that has not varied yet is scaled to 0.
+    that has not varied yet is scaled to 0. The 0 or 1 of a category's value stays: divided by its
+    deviation, a value that hardly anybody has would outweigh all else that is known of who has it.
+
+    Parameters
+    ----------
+    numbers
+        Which columns are numbers, shape (d,).
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, numbers: BoolArray) -> None:
+        size = len(numbers)
+        self._numbers = numbers
         self._count = 0
         self._mean = np.zeros(size)
         self._squares = np.zeros(size)
-        self._scale = np.zeros(size)
+        self._rescale()
 
     def observe(self, x: FloatArray) -> None:
         """Take `x` into the running mean and deviations."""
         self._count = min(self._count + 1, MOST_INSTANCES)
-        delta = x - self._mean
+        delta = np.where(self._numbers, x - self._mean, 0.0)
         self._mean += delta / self._count
         self._squares += delta * (x - self._mean)
         self._rescale()
 
     def apply(self, x: FloatArray) -> FloatArray:
-        """Return `(x - mean) / deviation`, and 0 where nothing has varied."""
+        """Return numbers as `(x - mean) / deviation`, 0 where nothing has varied."""
         scaled: FloatArray = (x - self._mean) * self._scale
         return np.minimum(np.maximum(scaled, -MAX_FEATURE), MAX_FEATURE)
 
@@ -133,4 +152,5 @@ class Standard:
     def _rescale(self) -> None:
         deviation = np.sqrt(self._squares / max(self._count, 1))
         varied = deviation > 0.0
-        self._scale = np.where(varied, 1.0 / np.where(varied, deviation, 1.0), 0.0)
+        scale = np.where(varied, 1.0 / np.where(varied, deviation, 1.0), 0.0)
+        self._scale = np.where(self._numbers, scale, 1.0)

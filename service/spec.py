@@ -179,6 +179,14 @@ class NamedLearner(Strict):
     learner: LearnerSpec = Field(description="The learner's kind and its options.")
 
 
+def _usual_scaling(before: dict[str, Any]) -> Literal["none", "standard"]:
+    """Return the scaling that fits the features, which were checked before.
+
+    An age would count a hundred times as much as a category beside it, and a price for all.
+    """
+    return "standard" if isinstance(before.get("features"), NamedFeatures) else "none"
+
+
 class ModelSpec(Strict):
     """The immutable description of a model; its log and this determine its state."""
 
@@ -202,9 +210,11 @@ class ModelSpec(Strict):
     )
     features: Features = Field(description="What an instance looks like.")
     scaling: Literal["none", "unit", "standard"] = Field(
-        "none",
-        description="none; unit: divide by the Euclidean norm; standard: subtract the running "
-        "mean and divide by the running standard deviation of the instances folded so far.",
+        default_factory=_usual_scaling,
+        description="none; unit: divide by the Euclidean norm; standard: subtract from each number "
+        "the running mean, and divide it by the running standard deviation, of the instances "
+        "folded so far (categories stay 0 or 1). Left out, standard for named features, whose "
+        "numbers differ in unit, and none for others.",
     )
     window_s: float = Field(
         600.0,

@@ -55,6 +55,9 @@ def test_results_are_found_by_number() -> None:
     assert (known.result(1), known.result(2), known.result(3)) == (old, new, None)
 
 
+NAMED = {"type": "named", "fields": [{"name": "age", "type": "number"}]}
+
+
 def told(docstring: str | None, name: str) -> str:
     """Return what a docstring says of a parameter."""
     text = inspect.cleandoc(docstring or "")
@@ -80,10 +83,15 @@ def test_bounds_and_defaults_are_those_of_the_service() -> None:
         text = told(types.ModelSpec.__doc__, name)
         for number in numbers_of(schema):
             assert re.search(rf"(?<![\d,]){re.escape(number)}(?!,?\d)", text), (name, number)
-        if "enum" in schema:
+        if "enum" in schema and "default" in schema:
             assert f'`"{schema["default"]}"` (default)' in text, name
     for kind in (types.Dense, types.Hashed, types.Field, types.Named):
         assert f"{spec.MAX_FEATURES:,}" in (kind.__doc__ or "")
+    for features in ({"type": "dense", "size": 1}, {"type": "hashed", "size": 1}, NAMED):
+        made = {"name": "m", "labels": ["a"], "features": features}
+        usual = spec.ModelSpec.model_validate(made).scaling
+        named = "`Named`" if features is NAMED else "others"
+        assert re.search(rf'`"{usual}"` for {named}', told(types.ModelSpec.__doc__, "scaling"))
     text = told(types.ModelSpec.__doc__, "estimate_every")
     for name, feedbacks in spec.ESTIMATE_AFTER.items():
         assert f"{feedbacks:,} where `{name}`" in text

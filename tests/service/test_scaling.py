@@ -14,6 +14,7 @@ from service.scaling import MOST_INSTANCES, Scaling, Standard, make_scaling
 from service.spec import ModelSpec
 
 SIZE = 4
+NUMBERS = np.ones(SIZE, dtype=np.bool_)
 ROWS = arrays(np.float64, (12, SIZE), elements=st.floats(-1e6, 1e6, width=32))
 
 
@@ -27,7 +28,7 @@ def scaling_of(name: str) -> Scaling:
 
 def observed(rows: FloatArray) -> Standard:
     """Return standardisation that has seen these rows."""
-    scaling = Standard(SIZE)
+    scaling = Standard(NUMBERS)
     for row in rows:
         scaling.observe(row)
     return scaling
@@ -53,9 +54,28 @@ def test_scaled_instances_have_mean_0_and_deviation_1() -> None:
     np.testing.assert_allclose(scaled.std(axis=0), 1, atol=1e-9)
 
 
+def test_categories_stay_0_or_1() -> None:
+    """A value that hardly anybody has must not outweigh all else that is known of who has it."""
+    category = {"name": "page", "type": "category", "values": ["home", "cart"]}
+    numbers = [{"name": name, "type": "number"} for name in ("age", "price")]
+    features = {"type": "named", "fields": [numbers[0], category, numbers[1]]}
+    spec = ModelSpec.model_validate({"name": "m", "labels": ["a"], "features": features})
+    scaling = make_scaling(spec, SIZE)
+    rows = np.random.default_rng(0).normal([30.0, 0, 0, 5e3], [10.0, 0, 0, 1e3], (1000, SIZE))
+    rows[:, 1] = np.arange(1000) == 7
+    rows[:, 2] = 1.0 - rows[:, 1]
+    assert scaling.apply(rows[7]).tolist() == [0.0, 1.0, 0.0, 0.0]
+    for row in rows:
+        scaling.observe(row)
+    scaled = scaling.apply(rows)
+    np.testing.assert_array_equal(scaled[:, 1:3], rows[:, 1:3])
+    np.testing.assert_allclose(scaled[:, [0, 3]].mean(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(scaled[:, [0, 3]].std(axis=0), 1, atol=1e-9)
+
+
 def test_what_has_not_varied_is_0() -> None:
     """A constant feature says nothing, and is never divided by 0."""
-    scaling = Standard(SIZE)
+    scaling = Standard(NUMBERS)
     assert scaling.apply(np.full(SIZE, 7.0)).tolist() == [0.0] * SIZE
     scaling.observe(np.full(SIZE, 7.0))
     scaling.observe(np.array([7.0, 7.0, 7.0, 9.0]))
@@ -66,7 +86,7 @@ def test_what_has_not_varied_is_0() -> None:
 @given(ROWS)
 def test_a_folded_instance_is_bounded(rows: FloatArray) -> None:
     """No entry of an instance that is folded exceeds the root of the number of instances."""
-    scaling = Standard(SIZE)
+    scaling = Standard(NUMBERS)
     for count, row in enumerate(rows, 1):
         scaling.observe(row)
         assert (np.abs(scaling.apply(row)) <= np.sqrt(count) * (1 + 1e-6)).all()
@@ -84,7 +104,7 @@ def test_an_instance_far_out_is_held_in() -> None:
 @given(ROWS)
 def test_saved_and_restored_goes_on_bit_for_bit(rows: FloatArray) -> None:
     """A restored standardisation is the one that was saved."""
-    scaling, restored = observed(rows[:6]), Standard(SIZE)
+    scaling, restored = observed(rows[:6]), Standard(NUMBERS)
     restored.restore(scaling.state())
     for row in rows[6:]:
         scaling.observe(row)
@@ -111,7 +131,7 @@ def test_unit_divides_by_the_norm() -> None:
 def test_the_most_instances_are_no_end() -> None:
     """Protects a model that was imported with so many from a state that nobody can load."""
     state = observed(np.ones((3, SIZE))).state() | {"count": MOST_INSTANCES}
-    scaling, copy = Standard(SIZE), Standard(SIZE)
+    scaling, copy = Standard(NUMBERS), Standard(NUMBERS)
     scaling.restore(state)
     scaling.observe(np.ones(SIZE))
     copy.restore(scaling.state())
@@ -140,7 +160,7 @@ def test_a_damaged_state_is_refused(damage: dict[str, Any]) -> None:
     One with numbers that no instances lead to would grow beyond what a snapshot may hold.
     """
     state: Any = observed(np.ones((3, SIZE))).state()
-    scaling = Standard(SIZE)
+    scaling = Standard(NUMBERS)
     with pytest.raises(StateError):
         scaling.restore({k: v for k, v in (state | damage).items() if v is not None})
     assert scaling.state()["count"] == 0

@@ -94,6 +94,23 @@ def test_a_spec_comes_back_from_redis_as_it_was(given_spec: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize(
+    ("features", "scaling"),
+    [
+        (one_hot(2), "standard"),
+        ({"type": "dense", "size": 3}, "none"),
+        ({"type": "hashed", "size": 3}, "none"),
+    ],
+)
+def test_named_features_are_standardised_unless_asked_otherwise(
+    features: dict[str, Any], scaling: str
+) -> None:
+    """An age beside a category would be all that counts."""
+    spec = {"name": "m", "labels": ["a"], "features": features}
+    assert ModelSpec.model_validate(spec).scaling == scaling
+    assert ModelSpec.model_validate(spec | {"scaling": "unit"}).scaling == "unit"
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"name": ""},
