@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from learners.base import BoolArray
 from service.errors import MAX_DETAILS, Detail, Invalid, quote, shorten
 from service.spec import DenseFeatures, HashedFeatures, ModelSpec, NamedFeatures, NumberField
 
@@ -33,9 +34,11 @@ A_NUMBER = f"a finite number within {MAX_VALUE:g} of 0"
 
 
 class Encoder(Protocol):
-    """Turns instances into rows of `size` float32."""
+    """Turns instances into rows of `size` float32, of which some are `numbers`, a mask."""
 
     size: int
+    #: The other columns are 1 where a category has their value, and 0.
+    numbers: BoolArray
 
     def encode(self, instance: Instance, where: str = "x") -> Row:
         """Return the instance's row, or raise `Invalid` naming what is wrong under `where`."""
@@ -59,6 +62,7 @@ class DenseEncoder:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.numbers = np.ones(size, dtype=np.bool_)
         # Packing a list of floats takes half the time that numpy's own conversion does.
         self._pack = struct.Struct(f"{size}d").pack
 
@@ -111,6 +115,8 @@ class NamedEncoder:
                 self._categories[field.name] = values
                 column += len(values)
         self.size = column
+        self.numbers = np.zeros(column, dtype=np.bool_)
+        self.numbers[list(self._numbers.values())] = True
 
     def encode(self, instance: Instance, where: str = "x") -> Row:
         """Return numbers as they are and categories one-hot."""
@@ -157,6 +163,8 @@ class HashedEncoder:
 
     def __init__(self, features: HashedFeatures) -> None:
         self.size = features.size
+        # A column may add up numbers and strings.
+        self.numbers = np.ones(self.size, dtype=np.bool_)
 
     def encode(self, instance: Instance, where: str = "x") -> Row:
         """Return the hashed row; the sign of a column comes from the hash too."""

@@ -76,7 +76,7 @@ class Fold:
         self.chain = first_chain(incarnation)
         #: Events that the learner refused, the same ones on every worker.
         self.rejected = 0
-        self._scaling = make_scaling(spec, self.encoder.size)
+        self._scaling = make_scaling(spec, self.encoder.numbers)
         #: The learners, and the noise rates in force; for reading.
         self.contest = Contest(spec, self.encoder.size)
         self._no_click_on_expiry = spec.on_expiry == "no_click"

@@ -9,7 +9,7 @@ import numpy as np
 from learners.base import BoolArray, FloatArray, State, state_array, state_value
 from learners.errors import StateError, expected
 from learners.validation import MAX_FEATURE, is_integer
-from service.spec import Features, ModelSpec, NamedFeatures, NumberField
+from service.spec import ModelSpec
 
 #: More instances than any log has; counts up to here are exact in float64.
 MOST_INSTANCES = 2**53
@@ -31,22 +31,11 @@ class Scaling(Protocol):
         """Remember what `state` says."""
 
 
-def make_scaling(spec: ModelSpec, size: int) -> Scaling:
-    """Return the scaling that a spec names."""
+def make_scaling(spec: ModelSpec, numbers: BoolArray) -> Scaling:
+    """Return the scaling that a spec names, of instances of which these columns are numbers."""
     if spec.scaling == "standard":
-        return Standard(numbers_of(spec.features, size))
+        return Standard(numbers)
     return Unit() if spec.scaling == "unit" else Unscaled()
-
-
-def numbers_of(features: Features, size: int) -> BoolArray:
-    """Return which of the `size` columns are numbers, and not values of a category."""
-    if not isinstance(features, NamedFeatures):
-        return np.ones(size, dtype=np.bool_)
-    columns = [
-        [True] if isinstance(field, NumberField) else [False] * len(field.values)
-        for field in features.fields
-    ]
-    return np.concatenate(columns)
 
 
 class Unscaled:

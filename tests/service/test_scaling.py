@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from learners import StateError
 from learners.base import FloatArray
+from service.features import make_encoder
 from service.scaling import MOST_INSTANCES, Scaling, Standard, make_scaling
 from service.spec import ModelSpec
 
@@ -23,7 +24,7 @@ def scaling_of(name: str) -> Scaling:
     learner = {"kind": "banditron", "gamma": 0.1}
     features = {"type": "dense", "size": SIZE}
     spec = {"name": "m", "learner": learner, "labels": ["a"], "features": features}
-    return make_scaling(ModelSpec.model_validate(spec | {"scaling": name}), SIZE)
+    return make_scaling(ModelSpec.model_validate(spec | {"scaling": name}), NUMBERS)
 
 
 def observed(rows: FloatArray) -> Standard:
@@ -60,7 +61,7 @@ def test_categories_stay_0_or_1() -> None:
     numbers = [{"name": name, "type": "number"} for name in ("age", "price")]
     features = {"type": "named", "fields": [numbers[0], category, numbers[1]]}
     spec = ModelSpec.model_validate({"name": "m", "labels": ["a"], "features": features})
-    scaling = make_scaling(spec, SIZE)
+    scaling = make_scaling(spec, make_encoder(spec).numbers)
     rows = np.random.default_rng(0).normal([30.0, 0, 0, 5e3], [10.0, 0, 0, 1e3], (1000, SIZE))
     rows[:, 1] = np.arange(1000) == 7
     rows[:, 2] = 1.0 - rows[:, 1]
