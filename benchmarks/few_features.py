@@ -5,7 +5,7 @@ Run::
     python -m benchmarks.few_features --data ../shared/data [--json] [--streams 2]
 
 Three worlds of ours, in which what is right hangs on where an instance lies and not only on its
-direction, and data sets of 2 to 36 features: thousands beside hundredths, and none of them centred.
+direction, and data sets of 2 to 36 features, from standardised ones to hundreds beside hundredths.
 Our learners take them as they are; Vowpal Wabbit, which could not tell 280 from 300 otherwise, gets
 them standardised, and so do ours a second time. 10,000 rounds, noise of .15/.15 and noise that
 differs by label (as in `benchmarks.versus`); nobody is told any rates. Reported is the share of
