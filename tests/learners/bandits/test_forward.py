@@ -143,15 +143,15 @@ def test_estimates_that_add_up_to_too_much_round_trip() -> None:
 
 def test_label_rates_undo_what_misleads() -> None:
     """A label clicked by mistake in most rounds misleads regression for ever; rates cure it."""
-    rho_0, rho_1 = np.array([0.0, 0.0, 0.8]), np.full(3, 0.1)
+    rho_0, rho_1 = np.array([0.0, 0.0, 0.85]), np.full(3, 0.1)
     told = Forward(4, 3, n_waves=0)
     told.set_label_rates(rho_0, rho_1, np.zeros(3), np.zeros(3))
     cured, misled = (
-        error_on_three_groups(learner, rho_0, spread=0.3, n_rounds=4_000)
+        error_on_three_groups(learner, rho_0, spread=0.2, n_rounds=4_000)
         for learner in (told, Forward(4, 3, n_waves=0))
     )
-    assert cured < 0.08
-    assert misled > 1.25 * cured
+    assert cured < 0.1
+    assert misled > 2 * cured
 
 
 def test_waves_bend() -> None:
