@@ -71,36 +71,44 @@ def make_peer(name: str, data: Problem) -> Contestant:
 
 
 class VowpalWabbit(Contestant):
-    """Vowpal Wabbit through its Python package; a round's examples are parsed once."""
+    """Vowpal Wabbit through its Python package; a round's crossed examples are parsed once.
+
+    Where they are not crossed with actions, features have words as names (numbers are their own
+    hashes, and a label's weight of one feature would be the next label's of another), and what is
+    learned is a new example: one that was parsed without a label learns nothing from a later one.
+    """
 
     def __init__(self, data: Problem, options: str) -> None:
         self._workspace = pyvw.Workspace(f"{options} --quiet")
         self._crossed = "--cb_explore_adf" in options
-        self._actions = [f"|a {label}" for label in range(data.n_labels)] if self._crossed else []
+        self._prefix = "" if self._crossed else "x"
+        self._actions = [f"|a {label}" for label in range(data.n_labels)]
         self._xs = data.xs[:, :-1]  # its constants are its own
         self._texts: dict[int, str] = {}
 
     def show(self, row: int, uniform: float) -> int:
         """Draw from the probabilities it predicts."""
-        text = self._texts.get(row)
-        if text is None:
-            text = "|s " + " ".join(f"{j}:{x:.6g}" for j, x in enumerate(self._xs[row]) if x)
-            self._texts[row] = text
-        lines = [f"shared {text}", *self._actions] if self._crossed else text
-        self._examples = self._workspace.parse(lines)
-        chances: Sequence[float] = self._workspace.predict(self._examples)
+        text = self._text = self._texts.get(row) or self._write(row)
+        if self._crossed:
+            text = self._examples = self._workspace.parse([f"shared {text}", *self._actions])
+        chances: Sequence[float] = self._workspace.predict(text)
         place = int(np.searchsorted(np.cumsum(chances), uniform, "right"))
         self._label = min(place, len(chances) - 1)
         self._chance = chances[self._label]
         return self._label
 
+    def _write(self, row: int) -> str:
+        named = (f"{self._prefix}{j}:{x:.6g}" for j, x in enumerate(self._xs[row]) if x)
+        self._texts[row] = "|s " + " ".join(named)
+        return self._texts[row]
+
     def hear(self, feedback: int) -> None:
         """Learn the cost, -1 for a click, of the label that was shown."""
-        if self._crossed:
-            shown = self._examples[1 + self._label]
-            shown.set_label_string(f"0:{-feedback}:{self._chance}")
-        else:
-            self._examples.set_label_string(f"{self._label + 1}:{-feedback}:{self._chance}")
+        heard = f"{-feedback}:{self._chance}"
+        if not self._crossed:
+            self._workspace.learn(f"{self._label + 1}:{heard} {self._text}")
+            return
+        self._examples[1 + self._label].set_label_string(f"0:{heard}")
         self._workspace.learn(self._examples)
         self._workspace.finish_example(self._examples)
 
