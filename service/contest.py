@@ -121,6 +121,19 @@ class Contest:
             raise of_learner(at, error) from error
         return Challenger(named, learner)
 
+    def begin_with(self, named: Sequence[NamedLearner], since: int) -> None:
+        """Let these learners, the deciding one first, begin now in place of the spec's.
+
+        What was decided before event `since` was not decided by them.
+        """
+        self._challengers = []
+        if named[0] != self.deciding:
+            self.learner = self.new_challenger(named[0], "").learner
+            self.deciding = named[0]
+        for each in named[1:]:
+            self._challengers.append(self.new_challenger(each, ""))
+        self.deciding_since = since
+
     def _describe_labels_to(self, learner: Learner, where: str) -> None:
         wanted = learner.n_label_features
         for code, features in self.label_features.items() if wanted else ():
@@ -230,7 +243,8 @@ class Contest:
             return
         self._challengers[place] = Challenger(self.deciding, self.learner)
         self.learner, self.deciding = found.learner, found.named
-        self.deciding_since, self.record = seq, Record()
+        # A model that was begun anew goes once more through promotions before that.
+        self.deciding_since, self.record = max(seq, self.deciding_since), Record()
 
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:

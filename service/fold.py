@@ -151,6 +151,10 @@ class Fold:
         return codes
 
     # -- folding --------------------------------------------------------------------------
+    def begin_after(self, seq: int, chain: str) -> None:
+        """Go on after this event of the log, whatever was before it."""
+        self.seq, self.chain = seq, chain
+
     def follow(self, entry: Entry) -> None:
         """Apply the next entry of the log; raise LogBroken if it does not continue this fold."""
         _check_next(entry, self.seq, self.chain)

@@ -12,6 +12,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from learners.base import State
 from learners.neighbors import WindowLearner
 from service.address import Address
+from service.anew import begin_anew
 from service.codec import CodecError, encode_parts, state_digest
 from service.errors import LogBroken, Unavailable
 from service.events import Entry
@@ -34,6 +35,10 @@ BUILDERS = ThreadPoolExecutor(2, "build")
 
 class LogTrimmed(LogBroken):
     """The log no longer holds the events after the fold; a snapshot does."""
+
+
+class OtherVersion(CodecError):
+    """A stored state is whole, and none of this version's."""
 
 
 class Unusable(Unavailable):
@@ -106,14 +111,16 @@ class Follower:
                 self._counted += times
 
     async def recover(self) -> None:
-        """Rebuild the fold from the newest snapshot that lies on the log, or from its start."""
+        """Rebuild the fold from the newest snapshot that lies on the log, or from its start.
+
+        Where another version wrote the newest snapshot and the log does not go back to its start,
+        learners begin anew and learn from what is there.
+        """
         why = ""
         for _ in range(REBUILDS):
-            snapshots: list[Snapshot | None] = [
-                *await load_snapshots(self._store, self.address),
-                None,
-            ]
-            for snapshot in snapshots:
+            stored = await load_snapshots(self._store, self.address)
+            foreign: list[Snapshot] = []
+            for snapshot in (*stored, None):
                 fold = await asyncio.to_thread(Fold, self.spec, self.address.uid)
                 try:
                     if snapshot is not None:
@@ -123,8 +130,10 @@ class Follower:
                     if fold.seq > (snapshot.seq if snapshot else 0):
                         await asyncio.to_thread(_check_sound, fold.seq, fold.state())
                 except CodecError as error:
-                    # Damaged, or written by an older version: the log may go back far enough.
+                    # Damaged, or written by another version: the log may go back far enough.
                     why = f", of which one cannot be read ({error})"
+                    if snapshot is not None and isinstance(error, OtherVersion):
+                        foreign.append(snapshot)
                     continue
                 except LogBroken:
                     # Redis may have lost this snapshot's tail, or another worker may have
@@ -134,7 +143,35 @@ class Follower:
                 self.snapshot_seq = snapshot.seq if snapshot else 0
                 self.fresh_at_s = time.monotonic()
                 return
+            if foreign and foreign[0] is stored[0] and await self._begin_anew(foreign[0]):
+                return
         raise Unusable(f"the model's log continues none of its snapshots{why}: it is not served")
+
+    async def _begin_anew(self, foreign: Snapshot) -> bool:
+        """Learn from what the log still holds, and store that in place of what cannot be read.
+
+        False where another worker was first: what counts is then in its snapshot.
+        """
+        meta, (rates, _) = await self._store.meta(self.key), await self._store.rates(self.address)
+        fold = await asyncio.to_thread(begin_anew, meta, rates, foreign.seq)
+        seq, chain, entries = await self._store.read(self.address, 0)
+        # The first event is passed over: only the one before it could say that it is the right one.
+        fold.begin_after(*((entries[0].seq, entries[0].chain) if entries else (seq, chain)))
+        began = fold.seq
+        try:
+            await self._fold_to_head(fold)
+            snapshot = await self._snapshot_of(fold)
+            if not await store_snapshot(self._store, self.address, snapshot, foreign.digest):
+                return False
+        except LogBroken:
+            return False
+        self.fold, self.snapshot_seq = fold, snapshot.seq
+        self.fresh_at_s = time.monotonic()
+        where = {"model": self.key, "from": began + 1, "to": snapshot.seq}
+        log.warning(
+            "the model's state is of another version: learned anew from its log", extra=where
+        )
+        return True
 
     async def _fold_to_head(self, fold: Fold) -> None:
         while True:
@@ -168,9 +205,7 @@ class Follower:
         self.snapshot_seq = await newest_snapshot_seq(self._store, self.key)
         if fold.seq <= self.snapshot_seq:
             return
-        seq, chain, state = fold.seq, fold.chain, fold.state()
-        await asyncio.to_thread(_check_sound, seq, state)
-        snapshot = await asyncio.to_thread(_snapshot, seq, chain, state)
+        snapshot = await self._snapshot_of(fold)
         try:
             saved = await store_snapshot(self._store, self.address, snapshot)
         except LogBroken:
@@ -178,6 +213,11 @@ class Follower:
             return
         if saved:
             self.snapshot_seq = snapshot.seq
+
+    async def _snapshot_of(self, fold: Fold) -> Snapshot:
+        seq, chain, state = fold.seq, fold.chain, fold.state()
+        await asyncio.to_thread(_check_sound, seq, state)
+        return await asyncio.to_thread(_snapshot, seq, chain, state)
 
 
 def _check_sound(seq: int, state: State) -> None:
@@ -202,4 +242,7 @@ def _builder_of(fold: Fold) -> Executor | None:
 def _restore(fold: Fold, snapshot: Snapshot) -> None:
     if state_digest(*snapshot.parts) != snapshot.digest:
         raise CodecError("the snapshot is damaged")
-    fold.restore(b"".join(snapshot.parts), snapshot.seq, snapshot.chain)
+    try:
+        fold.restore(b"".join(snapshot.parts), snapshot.seq, snapshot.chain)
+    except CodecError as error:
+        raise OtherVersion(str(error)) from error

@@ -50,14 +50,17 @@ async def newest_snapshot_seq(store: Store, key: str) -> int:
     return int(await store.guard(store.client.hget(part_key(key, "snap"), "seq")) or 0)
 
 
-async def store_snapshot(store: Store, address: Address, snapshot: Snapshot) -> bool:
+async def store_snapshot(
+    store: Store, address: Address, snapshot: Snapshot, replaced: str = ""
+) -> bool:
     """Store a snapshot; LogBroken if it is of another log.
 
-    False if a newer one is there, or one that came in between removed parts of this one.
+    False if a newer one is there, or one that came in between removed parts of this one; where the
+    digest of a snapshot to be `replaced` is given, if that is not the newest one any more.
     """
     names = await put_parts(store, address.key, ("uid", address.uid), snapshot.parts)
     keys = [address.part(name) for name in ("meta", "snap", "snap1", "log", "parts")]
-    argv = [address.uid, *snapshot[:3], names, address.log_keep]
+    argv = [address.uid, *snapshot[:3], names, address.log_keep, replaced]
     reply = await store.run(scripts.SNAP, keys, argv)
     if reply[0] == b"foreign":
         raise LogBroken(f"the log at event {snapshot.seq} is not the one that was folded")

@@ -2,14 +2,20 @@
 -- Store a snapshot if it is newer than the stored one and lies on this log's chain; keep the
 -- one before; trim what neither recovery nor the model's keep needs. Trimming frees memory, so
 -- it may run above maxmemory; without it nothing would be freed there any more.
--- Parts of states that neither of the two names go.
--- KEYS: meta, snap, snap1, log, parts   ARGV: uid, seq, chain, digest, names, keep
+-- Parts of states that neither of the two names go. Where the newest one is to be replaced, it must
+-- still be the one that is meant, whatever its seq.
+-- KEYS: meta, snap, snap1, log, parts   ARGV: uid, seq, chain, digest, names,
+-- keep, digest of the one to be replaced or nothing
 local meta, snap, snap1, log, parts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain')
 if head[1] ~= ARGV[1] then return {'gone'} end
 local seq = tonumber(ARGV[2])
 local newest = tonumber(redis.call('HGET', snap, 'seq') or '0')
-if seq <= newest then return {'older'} end
+if ARGV[7] == '' then
+  if seq <= newest then return {'older'} end
+elseif redis.call('HGET', snap, 'digest') ~= ARGV[7] then
+  return {'older'}
+end
 if seq == tonumber(head[2]) then
   if head[3] ~= ARGV[3] then return {'foreign'} end
 else

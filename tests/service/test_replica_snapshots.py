@@ -11,11 +11,10 @@ import pytest
 
 import service.follower
 from learners.neighbors import WindowLearner
-from service.codec import encode_parts, state_digest
 from service.errors import Unavailable
 from service.events import Example
 from service.fold import Fold
-from service.snapshots import Snapshot, load_snapshots, store_snapshot
+from service.snapshots import Snapshot, load_snapshots
 from service.store import Store
 from tests.service.stores import (
     fold_again,
@@ -143,28 +142,6 @@ async def test_without_a_usable_state_it_fails_closed(store_url: str) -> None:
         await replica.save_snapshot()
         fresh = await replica_of(store, address)
         assert fresh.fold.encode() == replica.fold.encode()
-
-
-@pytest.mark.parametrize("log_keep", [100, 0])
-async def test_a_state_of_another_version_is_told_of(store_url: str, log_keep: int) -> None:
-    """The log is folded anew where it is whole; else the refusal says what the state lacks."""
-    async with opened(store_url) as store:
-        address = await make(store, log_keep=log_keep, learner={"kind": "forward_softmax"})
-        replica = await replica_of(store, address)
-        # A log is trimmed up to the last snapshot but one.
-        for first in (0, 4):
-            await play(replica, 4, first)
-            older = replica.fold.state()
-            del older["learner.shortfall"]
-            parts = encode_parts(older)
-            snapshot = Snapshot(first + 4, replica.fold.chain, state_digest(*parts), parts)
-            assert await store_snapshot(store, address, snapshot)
-        if log_keep:
-            fresh = await replica_of(store, address)
-            assert fresh.fold.encode() == replica.fold.encode()
-        else:
-            with pytest.raises(Unavailable, match=r"one cannot be read \(.*shortfall.*not served"):
-                await replica_of(store, address)
 
 
 async def test_a_tampered_entry_fails_closed(store_url: str) -> None:

@@ -1,0 +1,31 @@
+"""A model begun anew of what its log still holds, because another version wrote its state."""
+
+from __future__ import annotations
+
+import msgspec
+
+from service.challengers import parse_learners
+from service.events import Event, Kind, LabelChange, Rates
+from service.fold import Fold
+from service.labels import parse_labels
+from service.meta import Meta
+
+
+def begin_anew(meta: Meta, rates: str, since: int) -> Fold:
+    """Return a fold that has heard of no round yet, of the model as its meta data has it now.
+
+    All labels are there from the start, as last described, and all learners; they are told the
+    rates in force, empty if there are none. What was decided before event `since` was decided by
+    learners of the other version.
+    """
+    fold = Fold(meta.spec, meta.uid)
+    labels = parse_labels(meta.labels)
+    come = [each.name for each in labels if each.name not in fold.codes]
+    gone = [each.name for each in labels if not each.active]
+    described = {each.name: each.features for each in labels if each.features}
+    fold.apply(Event(Kind.LABELS, 0, b"", None, LabelChange(come, gone, described)))
+    fold.contest.begin_with(parse_learners(meta.learners) or meta.spec.learners, since)
+    if rates:
+        told = msgspec.json.decode(rates, type=Rates)
+        fold.apply(Event(Kind.RATES, 0, b"", None, told))
+    return fold
