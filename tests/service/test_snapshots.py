@@ -62,7 +62,7 @@ async def test_a_snapshot_without_its_parts_is_not_taken(store_url: str) -> None
         names = await put_parts(store, address.key, ("uid", address.uid), [b"state", b"mine"])
         assert await snapshot_at(store, address, 4)
         keys = [address.part(name) for name in ("meta", "snap", "snap1", "log", "parts")]
-        argv = [address.uid, 9, entries[0].chain, "digest", names, 0]
+        argv = [address.uid, 9, entries[0].chain, "digest", names, 0, ""]
         assert await store.run(scripts.SNAP, keys, argv) == [b"lacking"]
         assert [s.seq for s in await load_snapshots(store, address)] == [4]
         assert len(await whole_log(store, address)) == 9
