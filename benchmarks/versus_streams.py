@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -73,6 +74,10 @@ class Rates(NamedTuple):
 
     rho_0: FloatArray
     rho_1: FloatArray
+
+
+#: rho_0 and rho_1 of a row and the label that is shown for it.
+NoiseOf = Callable[[int, int], tuple[float, float]]
 
 
 class Played(NamedTuple):
@@ -154,9 +159,16 @@ def noise_rates(noise: str, n_labels: int, seed: int) -> Rates:
 
 def play(contestant: Contestant, data: Problem, rates: Rates, n_rounds: int, seed: int) -> Played:
     """Let a contestant play, and count the mistakes of the labels that it showed."""
+    pairs = list(zip(rates.rho_0.tolist(), rates.rho_1.tolist(), strict=True))
+    return play_noise(contestant, data, lambda _, label: pairs[label], n_rounds, seed)
+
+
+def play_noise(
+    contestant: Contestant, data: Problem, noise: NoiseOf, n_rounds: int, seed: int
+) -> Played:
+    """Let a contestant play where noise may hang on the instance, too."""
     uniforms = np.random.default_rng([seed, *data.name.encode()]).random((n_rounds, 3))
     rows = (uniforms[:, 0] * len(data.xs)).astype(np.int64).tolist()
-    rho_0, rho_1 = rates.rho_0.tolist(), rates.rho_1.tolist()
     mistakes: list[int] = []
     played_s = aside_s = 0.0
     for begin in range(0, n_rounds, BLOCK):
@@ -167,7 +179,8 @@ def play(contestant: Contestant, data: Problem, rates: Rates, n_rounds: int, see
             label = contestant.show(row, draw)
             right = label == data.labels[row]
             wrong += not right
-            contestant.hear(int(flip >= rho_1[label] if right else flip < rho_0[label]))
+            rho_0, rho_1 = noise(row, label)
+            contestant.hear(int(flip >= rho_1 if right else flip < rho_0))
         between_s = time.process_time()
         played_s += between_s - begin_s
         mistakes.append(wrong)
