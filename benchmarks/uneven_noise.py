@@ -12,8 +12,8 @@ on the others.
 
 20,000 rounds, features as in `benchmarks.versus`. Reported is the share of wrong labels in the last
 fifth, means of the streams; of Vowpal Wabbit's forms (squarecb and regcb, two learning rates each)
-the best on these very streams is told. "told" are the default learner's mistakes where it is told
-each label's rates, averaged over what it shows when it shows labels blindly.
+the best on these very streams is told. "told": the default learner, told each label's mean rates,
+as they are where labels are shown blindly.
 """
 
 from __future__ import annotations
