@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from clients.client import Client
-from clients.errors import InputError
+from clients.errors import InputError, InvalidError
 from clients.types import Features, LabelFeatures, Receipt
 
 Item = TypeVar("Item", bound=Hashable)
@@ -37,9 +37,8 @@ class Recommendation(Generic[Item]):
 class Recommender(Generic[Item]):
     """Items of a catalogue as the labels of one model.
 
-    Use it where one item out of a changing set of candidates is shown. For a ranking of many
-    items, for labels that are no items, or with asyncio, use the client itself. Threads may share
-    it.
+    Use it where one item out of a changing set of candidates is shown, or a handful side by side.
+    For labels that are no items, or with asyncio, use the client itself. Threads may share it.
 
     Where the service gives no answer, `recommend` raises a `TransportError` or an
     `UnavailableError` once the client's tries are used up: show what you would without it, and
@@ -133,6 +132,55 @@ class Recommender(Generic[Item]):
             decision_id=decision.decision_id,
             propensity=decision.propensity,
         )
+
+    def recommend_several(
+        self,
+        user_features: Features,
+        items: Sequence[Item],
+        n: int,
+        *,
+        request_id: str | None = None,
+    ) -> list[Recommendation[Item]]:
+        """Choose up to `n` different ones of `items`, the first place first.
+
+        Use it for a shelf of a few items, of which each is reported for itself, with a model whose
+        learner is `forward`: several may be right. Report `not_clicked` of those that were seen,
+        nothing of the others. Each place is one more call, whose candidates are the ones that are
+        left; its propensity is of these. Not for hundreds of places, nor for `misclick evaluate`,
+        which knows nothing of shrinking candidates.
+
+        Parameters
+        ----------
+        user_features, items
+            As `recommend` takes them.
+        n
+            How many places there are, at least 1. Fewer are filled where fewer candidates are in
+            the catalogue.
+        request_id
+            The same id gets the same shelf; the calls' own ids are made of it and the place.
+
+        Raises
+        ------
+        InputError
+            `n` is below 1.
+        InvalidError, ConflictError
+            As `recommend` does.
+        """
+        if n < 1:
+            raise InputError(f"n: expected at least 1, got {n}")
+        left = list(by_label(items).values())
+        shown: list[Recommendation[Item]] = []
+        for place in range(min(n, len(left))):
+            own_id = request_id if request_id is None else f"{request_id}/{place}"
+            try:
+                shown.append(self.recommend(user_features, left, request_id=own_id))
+            except InvalidError:
+                # The first place was filled: all that is left by now is retired.
+                if not shown:
+                    raise
+                break
+            left.remove(shown[-1].item)
+        return shown
 
     def clicked(self, shown: Recommendation[Item]) -> Receipt:
         """Report that the user clicked on what was shown, whoever has retired the item since.

@@ -49,6 +49,45 @@ def test_a_shop_learns_what_is_clicked(client: Client) -> None:
     assert 30 < clicks < 60
 
 
+def test_a_shelf_shows_different_items_and_learns_from_each(client: Client) -> None:
+    """Each place is a decision among what is left; what is clicked comes to the front."""
+    spec = fresh_spec(labels=("11",), learner={"kind": "forward", "n_waves": 0}, seed=1)
+    client.create_model(spec)
+    shop = Recommender[int](client, spec.name)
+    shop.sync_catalogue([11, 12, 13, 14, 15])
+    x = [1.0, 0.0, 0.0]
+    for _ in range(60):
+        shelf = shop.recommend_several(x, [11, 12, 13, 14, 15], 3)
+        assert len({shown.item for shown in shelf}) == 3
+        for shown in shelf:
+            report = shop.clicked if shown.item in (13, 15) else shop.not_clicked
+            assert report(shown).status == "applied"
+    late = [shop.recommend_several(x, [11, 12, 13, 14, 15], 2) for _ in range(20)]
+    assert sum({shown.item for shown in shelf} == {13, 15} for shelf in late) > 10
+    # The last place had one candidate left.
+    (*_, last) = shop.recommend_several(x, [11, 13], 2)
+    assert last.propensity == 1.0
+
+
+def test_a_shelf_is_as_long_as_there_are_candidates(client: Client) -> None:
+    """The same view gets the same shelf; retired items leave places empty."""
+    spec = fresh_spec(labels=("11", "12", "13"))
+    client.create_model(spec)
+    shop = Recommender[int](client, spec.name)
+    x = [1.0, 0.0, 0.0]
+    shelf = shop.recommend_several(x, [11, 12, 13], 5, request_id="view-1")
+    assert {shown.item for shown in shelf} == {11, 12, 13}
+    assert shop.recommend_several(x, [11, 12, 13], 5, request_id="view-1") == shelf
+    shop.sync_catalogue([12, 13])
+    assert {shown.item for shown in shop.recommend_several(x, [11, 12, 13], 3)} == {12, 13}
+    with pytest.raises(InvalidError, match="allowed"):
+        shop.recommend_several(x, [12, 99], 2)
+    with pytest.raises(InvalidError, match="retired"):
+        shop.recommend_several(x, [11], 2)
+    with pytest.raises(InputError, match="n: expected at least 1, got 0"):
+        shop.recommend_several(x, [12], 0)
+
+
 def test_the_catalogue_follows_the_shop(client: Client) -> None:
     """New items can be shown, missing ones cannot, and what stays is not touched."""
     spec = fresh_spec(labels=("11", "12"))
