@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from typing import NoReturn, TypeVar
 
 import httpx
 
 from clients._call import NDJSON, Call
+from clients._values import quoted
 from clients.errors import ApiError, InputError, ProtocolError, TransportError
 from clients.retries import RETRIED_STATUSES, Retries
 from clients.types import Example, Instance, Round
 
+S = TypeVar("S")
 T = TypeVar("T")
 #: Covers the 2 s in which the service answers 503 when its store is down.
 TIMEOUT_S = 10.0
@@ -47,6 +49,10 @@ class Base:
         self._timeout_s = timeout_s
         self._retries = retries
         self._random = secrets.SystemRandom()
+
+    def __reduce__(self) -> NoReturn:
+        # It holds connections, and its key is nobody's business.
+        raise TypeError("a client cannot be pickled or copied: make one in each process")
 
     def _wait_s(self, call: Call[T], error: Exception, tried: int) -> float:
         """Return how long to wait before the next try, or raise what ends the tries."""
@@ -108,6 +114,24 @@ def is_export(response: httpx.Response) -> bool:
 def id_of(given: str | None) -> str:
     """Return the request id, made up where none is given: it makes a retry harmless."""
     return secrets.token_hex(16) if given is None else given
+
+
+def listed(kind: type[S], items: Iterable[S]) -> list[S]:
+    """Return the items of a batch, of which all have to be of one kind.
+
+    Raises
+    ------
+    InputError
+        They are something else.
+    """
+    what = kind.__name__
+    if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+        raise InputError(f"items: expected a list of {what}, got {quoted(items)}")
+    found = list(items)
+    for place, item in enumerate(found):
+        if not isinstance(item, kind):
+            raise InputError(f"items[{place}]: expected {what}(...), got {quoted(item)}")
+    return found
 
 
 def ids_of(items: Sequence[Instance] | Sequence[Example] | Sequence[Round]) -> list[str]:

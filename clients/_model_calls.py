@@ -29,7 +29,8 @@ class ModelCalls(Base, ABC):
         Raises
         ------
         ConflictError
-            A model of this name has another spec.
+            A model of this name was made with another spec. (Its labels and learner may have
+            changed since: what counts is what it was made with.)
         InvalidError
             The spec is wrong; `details` says where.
         """
@@ -155,6 +156,9 @@ class ModelCalls(Base, ABC):
         the log does (`log_keep`). It learns from the rounds as decided by somebody else, for the
         new learner did not decide them; challengers do not come along, noise rates do if they
         were set. What waits for its click stays with the first model. It is not tried again.
+
+        The new model's spec is the first one's with its labels and deciding learner as they are
+        now: an application that creates its model at each start finds it with that spec only.
 
         Parameters
         ----------

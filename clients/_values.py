@@ -53,8 +53,9 @@ def plain(x: Features) -> list[float] | dict[str, float | str]:
     """
     if isinstance(x, Mapping):
         for name, value in x.items():
-            if not isinstance(value, str):
-                check_finite(f"x[{name!r}]", value)
+            if not isinstance(value, str) and not is_finite(value):
+                what = "a finite number or a text"
+                raise InputError(f"x[{name!r}]: expected {what}, got {quoted(value)}")
         return dict(x)
     return numbers("x", x)
 
@@ -68,10 +69,8 @@ def numbers(where: str, values: Sequence[float] | NDArray[np.generic]) -> list[f
         They are something else, one is NaN, infinite or no number, or an array is not of one
         dimension.
     """
+    check_flat(where, values)
     if isinstance(values, np.ndarray):
-        if values.ndim != 1:
-            shape = values.shape
-            raise InputError(f"{where}: expected an array of one dimension, got shape {shape}")
         values = values.tolist()
     # A set has its numbers in any order.
     if isinstance(values, str | bytes | Set) or not isinstance(values, Iterable):
@@ -79,7 +78,7 @@ def numbers(where: str, values: Sequence[float] | NDArray[np.generic]) -> list[f
     found = list(values)
     try:
         good = all(map(math.isfinite, found))
-    except (TypeError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         good = False
     if not good:
         for index, value in enumerate(found):
@@ -100,13 +99,27 @@ def names(where: str, given: Sequence[str]) -> list[str]:
     return list(given)
 
 
+def check_flat(where: str, values: object) -> None:
+    """Raise InputError for an array, of any library, that is not of one dimension.
+
+    A table of pandas would be taken for the names of its columns.
+    """
+    if getattr(values, "ndim", 1) != 1:
+        shape = tuple(getattr(values, "shape", ()))
+        raise InputError(f"{where}: expected an array of one dimension, got shape {shape}")
+
+
+def is_finite(value: float) -> bool:
+    """Return whether the value is a finite number."""
+    try:
+        return math.isfinite(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
 def check_finite(where: str, value: float) -> None:
     """Raise InputError unless the value is a finite number."""
-    try:
-        good = math.isfinite(value)
-    except (TypeError, OverflowError):
-        good = False
-    if not good:
+    if not is_finite(value):
         raise InputError(f"{where}: expected a finite number, got {quoted(value)}")
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from clients import _wire
-from clients._base import DIRECT, TIMEOUT_S, Base, id_of, ids_of, is_export
+from clients._base import DIRECT, TIMEOUT_S, Base, id_of, ids_of, is_export, listed
 from clients._call import Call
 from clients.errors import ApiError, TransportError
 from clients.evaluation_types import Evaluation
@@ -187,16 +187,18 @@ class AsyncClient(Base):
         instance = Instance(x=x, allowed=allowed, min_seq=min_seq)
         return await self._send(_wire.predict(model, instance, id_of(request_id)))
 
-    async def predict_batch(self, model: str, instances: Sequence[Instance]) -> list[Decision]:
+    async def predict_batch(self, model: str, instances: Iterable[Instance]) -> list[Decision]:
         """Decide on many instances, in order, in calls of at most 1,000 each."""
+        instances = listed(Instance, instances)
         return await self._send_all(_wire.predict_batch(model, instances, ids_of(instances)))
 
     async def feedback(self, model: str, decision_id: str | None, feedback: int) -> Receipt:
         """Report the click (1) or no click (0) that followed a decision."""
         return await self._send(_wire.feedback(model, Feedback(decision_id, feedback)))
 
-    async def feedback_batch(self, model: str, items: Sequence[Feedback]) -> list[Receipt]:
+    async def feedback_batch(self, model: str, items: Iterable[Feedback]) -> list[Receipt]:
         """Report many clicks, in order; a conflict or unknown id is told by its receipt."""
+        items = listed(Feedback, items)
         return await self._send_all(_wire.feedback_batch(model, items))
 
     async def learn(
@@ -205,8 +207,9 @@ class AsyncClient(Base):
         """Let a learner that takes labels learn from one example."""
         return await self._send(_wire.learn(model, Example(x=x, label=label), id_of(request_id)))
 
-    async def learn_batch(self, model: str, examples: Sequence[Example]) -> list[Receipt]:
+    async def learn_batch(self, model: str, examples: Iterable[Example]) -> list[Receipt]:
         """Let a learner that takes labels learn from many examples, in order."""
+        examples = listed(Example, examples)
         return await self._send_all(_wire.learn_batch(model, examples, ids_of(examples)))
 
     async def tell_round(
@@ -223,8 +226,9 @@ class AsyncClient(Base):
         told = Round(x=x, label=label, propensity=propensity, feedback=feedback)
         return await self._send(_wire.tell_round(model, told, id_of(request_id)))
 
-    async def tell_rounds(self, model: str, rounds: Sequence[Round]) -> list[Receipt]:
+    async def tell_rounds(self, model: str, rounds: Iterable[Round]) -> list[Receipt]:
         """Let a model learn from many rounds that somebody else decided, in order."""
+        rounds = listed(Round, rounds)
         return await self._send_all(_wire.tell_rounds(model, rounds, ids_of(rounds)))
 
     async def neighbors(self, model: str, x: Features) -> Neighbors:

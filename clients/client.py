@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 import httpx
 
 from clients import _wire
-from clients._base import DIRECT, TIMEOUT_S, id_of, ids_of, is_export
+from clients._base import DIRECT, TIMEOUT_S, id_of, ids_of, is_export, listed
 from clients._call import Call
 from clients._model_calls import ModelCalls
 from clients.errors import ApiError, TransportError
@@ -151,8 +151,9 @@ class Client(ModelCalls):
         instance = Instance(x=x, allowed=allowed, min_seq=min_seq)
         return self._send(_wire.predict(model, instance, id_of(request_id)))
 
-    def predict_batch(self, model: str, instances: Sequence[Instance]) -> list[Decision]:
+    def predict_batch(self, model: str, instances: Iterable[Instance]) -> list[Decision]:
         """Decide on many instances, in order, in calls of at most 1,000 each."""
+        instances = listed(Instance, instances)
         return self._send_all(_wire.predict_batch(model, instances, ids_of(instances)))
 
     def feedback(self, model: str, decision_id: str | None, feedback: int) -> Receipt:
@@ -169,8 +170,9 @@ class Client(ModelCalls):
         """
         return self._send(_wire.feedback(model, Feedback(decision_id, feedback)))
 
-    def feedback_batch(self, model: str, items: Sequence[Feedback]) -> list[Receipt]:
+    def feedback_batch(self, model: str, items: Iterable[Feedback]) -> list[Receipt]:
         """Report many clicks, in order; a conflict or unknown id is told by its receipt."""
+        items = listed(Feedback, items)
         return self._send_all(_wire.feedback_batch(model, items))
 
     def learn(
@@ -179,8 +181,9 @@ class Client(ModelCalls):
         """Let a learner that takes labels learn from one example."""
         return self._send(_wire.learn(model, Example(x=x, label=label), id_of(request_id)))
 
-    def learn_batch(self, model: str, examples: Sequence[Example]) -> list[Receipt]:
+    def learn_batch(self, model: str, examples: Iterable[Example]) -> list[Receipt]:
         """Let a learner that takes labels learn from many examples, in order."""
+        examples = listed(Example, examples)
         return self._send_all(_wire.learn_batch(model, examples, ids_of(examples)))
 
     def tell_round(
@@ -223,12 +226,13 @@ class Client(ModelCalls):
         told = Round(x=x, label=label, propensity=propensity, feedback=feedback)
         return self._send(_wire.tell_round(model, told, id_of(request_id)))
 
-    def tell_rounds(self, model: str, rounds: Sequence[Round]) -> list[Receipt]:
+    def tell_rounds(self, model: str, rounds: Iterable[Round]) -> list[Receipt]:
         """Let a model learn from many rounds that somebody else decided, in order.
 
         A thousand go in one call. Where one is refused, those of the calls before it are learned;
         with a `request_id` each, all can be told again, and none is learned twice.
         """
+        rounds = listed(Round, rounds)
         return self._send_all(_wire.tell_rounds(model, rounds, ids_of(rounds)))
 
     def neighbors(self, model: str, x: Features) -> Neighbors:

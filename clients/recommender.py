@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from clients._values import check_flat, quoted
 from clients.client import Client
 from clients.errors import InputError, InvalidError
 from clients.types import Features, LabelFeatures, Receipt
@@ -119,7 +120,8 @@ class Recommender(Generic[Item]):
         Raises
         ------
         InvalidError
-            A candidate was never in the catalogue, or all are retired.
+            A candidate was never in the catalogue, all are retired, or the user's features are not
+            as the model takes them: a new value of a category, say.
         ConflictError
             The same id came before with another user or other candidates.
         """
@@ -205,6 +207,10 @@ def by_label(items: Iterable[Item]) -> dict[str, Item]:
     >>> by_label([11, 12])
     {'11': 11, '12': 12}
     """
+    check_flat("items", items)
+    if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+        # A text would be taken for its letters.
+        raise InputError(f"items: expected a list of items, got {quoted(items)}")
     found: dict[str, Item] = {}
     for item in items:
         other = found.setdefault(str(item), item)

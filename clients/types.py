@@ -45,7 +45,11 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Named(msgspec.Struct, frozen=True, tag_field="type", tag="named"):
-    """Instances are objects with exactly these fields, which make at most 4,096 numbers."""
+    """Instances are objects with exactly these fields, which make at most 4,096 numbers.
+
+    A field that is missing, or a category's value that is none of its `values`, is refused. For
+    what may be missing or new, declare a value such as "other", and send it then.
+    """
 
     fields: tuple[Field, ...]
 
@@ -85,8 +89,9 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         `forward_softmax`. All kinds and options stand in docs/learners.md.
     scaling
         `"none"`, `"unit"` (unit norm) or `"standard"` (numbers to a running mean of 0 and deviation
-        of 1, categories as they are); by default `"standard"` for `Named` features, whose numbers
-        differ in unit, and `"none"` for others.
+        of 1, named categories as they are); by default `"standard"` for `Named` features, whose
+        numbers differ in unit, and `"none"` for others. Of `Hashed` ones all columns are numbers to
+        `"standard"`, and 0 where they are left out: better bring what is large to about 1 before.
     window_s
         Seconds for which a decision waits for its feedback, 0.1 to 604,800; 600 by default.
     on_expiry

@@ -346,17 +346,24 @@ class Learner(ABC):
 
 def check_kind(state: Mapping[str, StateValue], kind: str) -> None:
     """Raise StateError unless `state` was saved by a learner of this kind."""
-    found = state.get("kind")
+    found = state_value(state, "kind")
     # Only a text is compared: an array's != would be an array, not a bool.
     if not isinstance(found, str) or found != kind:
         raise StateError(expected("state's kind", repr(kind), found))
 
 
 def state_value(state: Mapping[str, StateValue], name: str) -> StateValue:
-    """Return the entry `name` of a state, or raise StateError if it has none."""
+    """Return the entry `name` of a state, or raise StateError if it has none.
+
+    A scalar may come as an array without dimensions: so `numpy.load` gives what `savez` was given.
+    """
     if name not in state:
         raise StateError(f"state: expected an entry {name!r}, got only {sorted(state)}")
-    return state[name]
+    value = state[name]
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        scalar: StateValue = value.item()
+        return scalar
+    return value
 
 
 def state_array(state: Mapping[str, StateValue], name: str, shape: tuple[int, ...]) -> FloatArray:

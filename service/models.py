@@ -57,7 +57,8 @@ class Models:
         _check_spec(spec)
         meta, new = await self._host.create(key, spec, secrets.token_hex(8))
         if not new and meta.spec != spec:
-            raise Conflict(f"there is a model {spec.name!r} with another spec")
+            others = ", ".join(_differing(meta.spec.to_dict(), spec.to_dict()))
+            raise Conflict(f"there is a model {spec.name!r} with another spec: look at {others}")
         return await self.describe(caller, spec.name), new
 
     async def relearn(self, caller: Caller, name: str, asked: RelearnIn) -> RelearnedOut:
@@ -222,6 +223,19 @@ def model_out(meta: Meta, pending: int, snapshot_seq: int) -> ModelOut:
         "created_at_ms": meta.created_at_ms,
     }
     return ModelOut(**(spec | where))
+
+
+def _differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """Return the names of what two specs say differently, also within their learners."""
+    absent = object()
+    names = []
+    for name in sorted(one.keys() | other.keys()):
+        values = one.get(name, absent), other.get(name, absent)
+        if name == "learner" and all(isinstance(value, dict) for value in values):
+            names += [f"learner.{each}" for each in _differing(*values)]
+        elif values[0] != values[1]:
+            names.append(name)
+    return names
 
 
 def learners_of(meta: Meta) -> list[NamedLearner]:

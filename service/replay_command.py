@@ -92,7 +92,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--scaling",
         choices=("none", "unit", "standard"),
         default="none",
-        help="of instances, as in a model's spec (default: none)",
+        help="of instances, as in a model's spec (default: none; columns in different units want "
+        "standard)",
     )
     parser.add_argument("--horizon", type=int, default=100_000, help="rounds (default: 100,000)")
     parser.add_argument(

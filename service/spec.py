@@ -213,8 +213,8 @@ class ModelSpec(Strict):
         default_factory=_usual_scaling,
         description="none; unit: divide by the Euclidean norm; standard: subtract from each number "
         "the running mean, and divide it by the running standard deviation, of the instances "
-        "folded so far (categories stay 0 or 1). Left out, standard for named features, whose "
-        "numbers differ in unit, and none for others.",
+        "folded so far (categories of named features stay 0 or 1). Left out, standard for "
+        "these, whose numbers differ in unit, and none for others.",
     )
     window_s: float = Field(
         600.0,

@@ -75,7 +75,8 @@ def test_the_neighbours_vote(fresh_service: Service, capsys: pytest.CaptureFixtu
 def test_the_replay_command_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Protects the command line that the README gives to try one's own data."""
     monkeypatch.chdir(tmp_path)
-    (line,) = re.findall(r"^misclick (replay segments .*)$", README, re.MULTILINE)
+    text = README.replace("\\\n", "")
+    (line,) = re.findall(r"^misclick (replay segments .*)$", text, re.MULTILINE)
     assert main([*line.split(), "--horizon", "300"]) == 0
     assert (tmp_path / "errors.png").stat().st_size > 1000
 

@@ -3,6 +3,7 @@
 import inspect
 import io
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
@@ -94,6 +95,38 @@ def test_batches_keep_their_order(client: Client) -> None:
     assert statuses == ["applied"] * 1003 + ["duplicate", "conflict", "unknown"]
     assert [receipt.seq for receipt in receipts[:1003]] == list(range(1, 1004))
     assert client.predict_batch(spec.name, []) == []
+
+
+def test_batches_may_come_one_by_one(client: Client) -> None:
+    """A large log is read as it is sent; of each kind of item."""
+    spec = fresh_spec()
+    client.create_model(spec)
+    decisions = client.predict_batch(spec.name, (Instance(x=X) for _ in range(3)))
+    clicks = (Feedback(decision.decision_id, 1) for decision in decisions)
+    assert [one.status for one in client.feedback_batch(spec.name, clicks)] == ["applied"] * 3
+    rounds = (Round(x=X, label="a", propensity=0.5, feedback=1) for _ in range(3))
+    assert [one.seq for one in client.tell_rounds(spec.name, rounds)] == [4, 5, 6]
+    other = fresh_spec(learner={"kind": "perceptron"})
+    client.create_model(other)
+    examples = (Example(x=X, label="c") for _ in range(3))
+    assert [one.seq for one in client.learn_batch(other.name, examples)] == [1, 2, 3]
+
+
+def test_what_is_no_item_is_named(client: Client) -> None:
+    """Python's own words would say nothing of the place, nor of what was expected."""
+    wrong: Any = [Instance(x=X), X]
+    for call, name in (
+        (client.predict_batch, "Instance"),
+        (client.feedback_batch, "Feedback"),
+        (client.learn_batch, "Example"),
+        (client.tell_rounds, "Round"),
+    ):
+        asked: Any = call
+        with pytest.raises(InputError, match=rf"^items\[\d\]: expected {name}\(\.\.\.\), got"):
+            asked("m", wrong)
+        for none in ("text", 7):
+            with pytest.raises(InputError, match=f"^items: expected a list of {name}, got"):
+                asked("m", none)
 
 
 def test_learning_from_labels(client: Client) -> None:

@@ -4,6 +4,7 @@ import socket
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 from clients import (
@@ -27,6 +28,13 @@ def test_items_that_look_alike_are_refused() -> None:
     with pytest.raises(InputError, match="at least one"):
         by_label([])
     assert by_label([2, 1, 2]) == {"2": 2, "1": 1}
+
+
+@pytest.mark.parametrize("given", ["hat", b"hat", 7, np.zeros((2, 2))])
+def test_what_is_no_list_of_items_is_no_catalogue(given: Any) -> None:
+    """Of one text each letter became an item, and all others were retired."""
+    with pytest.raises(InputError, match=r"^items: expected"):
+        by_label(given)
 
 
 def test_a_shop_learns_what_is_clicked(client: Client) -> None:

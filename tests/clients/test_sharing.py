@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -71,6 +73,16 @@ def test_a_forked_process_has_connections_of_its_own(ports: Ports) -> None:
     subprocess.run([sys.executable, "-c", FORKS, url], check=True, timeout=30)
     first, *others = ports.seen
     assert sorted(port == first for port in others) == [False, True, True]
+
+
+@pytest.mark.parametrize("take", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_client_is_made_anew_in_each_process(take: Callable[[object], object]) -> None:
+    """A pool of processes pickles what it is to call: it said something of entropy."""
+    with (
+        Client("http://127.0.0.1:9") as client,
+        pytest.raises(TypeError, match="make one in each"),
+    ):
+        take(client)
 
 
 def test_after_an_interrupt_connections_are_new(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from clients import _wire
 from clients._values import encode, names, numbers, plain
@@ -116,7 +117,10 @@ def test_features_of_labels_are_checked_here_too() -> None:
         (["1", 2.0], r"x\[0\]: expected a finite number, got '1'"),
         ([1.0, None], r"x\[1\]: expected a finite number, got None"),
         ([10**400], r"x\[0\]: expected a finite number, got 1000.*\.\.\.$"),
-        ({"age": None}, r"x\['age'\]: expected a finite number, got None"),
+        ({"age": None}, r"x\['age'\]: expected a finite number or a text, got None"),
+        (csr_array([[0.5, 1.0]]), r"x: expected an array of one dimension, got shape \(1, 2\)"),
+        (np.array(0.5), r"x: expected an array of one dimension, got shape \(\)"),
+        ([np.zeros((2, 2))], r"x\[0\]: expected a finite number, got array"),
         (5, "x: expected a list or an array of numbers, got 5"),
         (None, "x: expected a list or an array of numbers, got None"),
         ("0.5", "x: expected a list or an array of numbers, got '0.5'"),

@@ -36,6 +36,19 @@ async def test_a_tenant_has_so_many_models_and_no_more(valkey_url: str) -> None:
         await client.delete(f"/v1/models/{names[1]}")
 
 
+async def test_another_spec_is_told_apart_by_name(valkey_url: str) -> None:
+    """Who creates models at each start has to find what has changed since, also in a learner."""
+    spec = spec_of(learner=RCNBF, window_s=60)
+    async with app_client(valkey_url) as client:
+        assert (await client.post("/v1/models", json=spec)).status_code == 201
+        learner = {"kind": "rcnbf", "rho_0": 0.3, "rho_1": 0.2}
+        other = spec | {"window_s": 61, "learner": learner}
+        answer = await client.post("/v1/models", json=other)
+        assert answer.status_code == 409
+        said = answer.json()["error"]["message"]
+        assert said.endswith("look at learner.gamma, learner.rho_0, window_s")
+
+
 async def test_models_stay_where_fewer_are_allowed_than_before(valkey_url: str) -> None:
     """Protects those who create their models at each start, which changes nothing."""
     specs = [spec_of() for _ in range(3)]
