@@ -29,6 +29,8 @@ SECRET_KEY = "mc:secret"  # noqa: S105 - the name of a key, not a secret
 PARTS = ("meta", "pending", "due", "log", "snap", "snap1", "parts", "estimate", "estimates")
 #: Tombstone buckets are this wide at least: a retry a minute later still gets its answer.
 MIN_BUCKET_MS = 60_000
+#: A bucket is kept until two more have gone by (`_done.lua`).
+_OLDEST_BUCKET = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,11 @@ class Address:
     def done(self) -> str:
         """Prefix of the tombstone buckets; another incarnation never sees them."""
         return f"{self.part('done')}:{self.uid}"
+
+    def tombstones(self, now_ms: int) -> list[str]:
+        """Return the keys of the buckets that may be there at this time of Redis' clock."""
+        bucket = now_ms // self.bucket_ms
+        return [f"{self.done}:{bucket + age}" for age in range(-_OLDEST_BUCKET, 2)]
 
 
 def part_key(key: str, name: str) -> str:

@@ -70,23 +70,31 @@ class Follower:
         self._store = store
         self._turns = Turns()
         self._catching_up = asyncio.Lock()
+        #: When the last catching up that succeeded began.
+        self._caught_up_s = 0.0
         self._failed_at_s = 0.0
         self._failure = ""
 
     # -- folding --------------------------------------------------------------------------
     async def catch_up(self) -> None:
-        """Fold the log up to its head; rewind to a snapshot if it does not continue the fold."""
+        """Fold the log up to where its head is now; rewind if it does not continue the fold.
+
+        Those who wait share one look at the log that begins after they came.
+        """
         asked_s = time.monotonic()
         async with self._catching_up:
             if asked_s < self._failed_at_s:
                 # It failed while this one waited its turn: each would wait as long once more.
                 raise Unavailable(self._failure)
+            if asked_s < self._caught_up_s:
+                return
+            began_s = time.monotonic()
             try:
                 await self._continue()
             except Unavailable as error:
                 self._failed_at_s, self._failure = time.monotonic(), str(error)
                 raise
-            self.fresh_at_s = time.monotonic()
+            self._caught_up_s, self.fresh_at_s = began_s, time.monotonic()
             await self._count_rewinds()
 
     async def _continue(self) -> None:
@@ -185,6 +193,9 @@ class Follower:
             if entries[0].seq > asked_seq + 1:
                 raise LogTrimmed(f"the log begins at event {entries[0].seq}")
             await self._follow(fold, entries)
+            if fold.seq >= seq:
+                # There may be more by now. Where more comes than one a round trip, there always is.
+                return
 
     async def _follow(self, fold: Fold, entries: Sequence[Entry]) -> None:
         """Apply what the fold has not yet; another task may take it further in between."""

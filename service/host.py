@@ -50,6 +50,9 @@ WAITING_SHARE = 0.5
 CANCEL_S = 0.1
 #: How often snapshots are considered, and alarms looked at.
 SNAPSHOT_CHECK_S = 1.0
+#: A model that makes room for others is stored first where so many events are in no snapshot: to
+#: fold them anew, whenever it is loaded until there is one, takes about as long as to store it.
+REFOLD_EVENTS = 50
 #: How long a worker that ends takes for snapshots of all its models: what is in none is in the log,
 #: and each waits in vain for a store that hangs.
 LAST_SNAPSHOTS_S = 5.0
@@ -153,7 +156,7 @@ class Host:
         except Unavailable as error:
             self._give_up(key, begin_s, error)
             raise
-        self._make_room()
+        await self._make_room()
         self._replicas[key] = replica
         return replica
 
@@ -182,9 +185,12 @@ class Host:
             for replica in self.replicas:
                 replica.sign_with(secret)
 
-    def _make_room(self) -> None:
+    async def _make_room(self) -> None:
         while len(self._replicas) >= self.settings.max_loaded_models:
-            self.drop(min(self._replicas, key=lambda key: self._replicas[key].used_at_s))
+            oldest = min(self.replicas, key=lambda replica: replica.used_at_s)
+            self.drop(oldest.key)
+            if oldest.fold.seq - oldest.snapshot_seq >= REFOLD_EVENTS:
+                await self.alone(oldest, oldest.save_snapshot)
 
     # -- models ---------------------------------------------------------------------------
     async def create(self, key: str, spec: ModelSpec, uid: str) -> tuple[Meta, bool]:

@@ -8,8 +8,9 @@ import sys
 import time
 from typing import Any
 
-#: How often the same warning of the HTTP server is written: whoever reaches the port brings one
-#: about by a request that is none, as often as he likes.
+#: How often the same warning of the HTTP server, or of the store, is written: whoever reaches the
+#: port brings one about by a request that is none, as often as he likes, and a full Redis refuses
+#: each call.
 TELL_AGAIN_S = 60.0
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
@@ -62,4 +63,5 @@ def configure(level: str) -> None:
         logger.propagate = True
     server = logging.getLogger("uvicorn.error")
     server.setLevel(max(logging.WARNING, logging.root.level))
-    server.filters = [OnceInAWhile()]
+    for each in (server, logging.getLogger("misclick.store")):
+        each.filters = [OnceInAWhile()]

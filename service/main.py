@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
+from urllib.parse import urlsplit
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
@@ -137,9 +138,14 @@ def _check_redis_url(settings: Settings) -> None:
     # Whoever starts workers needs no client; one for which there is nothing to check loads none.
     from service.store import connect  # noqa: PLC0415
 
+    url = settings.store_url()
     try:
-        pool: Any = connect(settings.store_url(), settings.redis_timeout_s).connection_pool
+        pool: Any = connect(url, settings.redis_timeout_s).connection_pool
         pool.make_connection()
+        parts = urlsplit(url)
+        if parts.scheme != "unix" and "@" in parts.path + parts.query + parts.fragment:
+            # A password with both in it: a piece of it would be taken for the host, and told.
+            raise ValueError("redis_url")
     except Exception:
         what = "redis://user:password@host:port/0, each sign of user and password that is no letter"
         raise Refused(f"redis_url: expected {what} or digit as %2F, say") from None

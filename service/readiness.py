@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 import time
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as TimedOut
 
 from service.address import MODELS_KEY
@@ -165,7 +166,15 @@ def _what_failed(error: BaseException) -> str:
             return f"no address for its host name (DNS): {found.strerror}"
         if isinstance(found, ConnectionRefusedError):
             return "connection refused"
+        if isinstance(found, ConnectionResetError):
+            return "connection reset"
+        if isinstance(found, AuthenticationError):
+            return "it refuses the user or the password"
+        if isinstance(found, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {found.verify_message}"
+        if isinstance(found, ssl.SSLError):
+            return f"no TLS: {found.reason}"
         if isinstance(found, FileNotFoundError):
-            return "no such socket"
+            return "no such socket, or file of certificates"
         found = found.__cause__ or found.__context__
     return type(error).__name__

@@ -7,6 +7,7 @@ be sent again.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -17,7 +18,7 @@ from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseE
 
 from service import scripts
 from service.address import MODELS_KEY, PARTS, SECRET_KEY, Address, part_key
-from service.errors import Conflict, LogBroken, NotFound, Unavailable
+from service.errors import Conflict, LogBroken, NotFound, Unavailable, Unreadable
 from service.events import Entry, Kind, Telling, stamped
 from service.ids import SECRET_BYTES
 from service.kept import KeptRecords
@@ -54,6 +55,9 @@ MOST_CONNECTIONS = 70_000
 MOST_MODELS = 10_000
 #: Decisions that one expiry sweep ends at once.
 EXPIRE_BATCH = 100
+
+#: What Redis refuses is told here once a minute (`logs`): one that is full refuses each call.
+log = logging.getLogger("misclick.store")
 
 _Call: TypeAlias = Callable[..., Awaitable[Any]]
 
@@ -147,8 +151,16 @@ class Store:
 
     async def delete(self, key: str) -> bool:
         """Delete the model with everything of it; say whether it was there."""
+        address = None
+        with contextlib.suppress(NotFound, Unreadable):
+            meta = await self.meta(key)
+            address = Address.of(key, meta.uid, meta.spec)
         keys = [part_key(key, name) for name in PARTS]
         gone = await self.guard(self.client.unlink(*keys))
+        if address:
+            # No more come: who buries a decision looks first whether the model is there.
+            now_ms = ms_of(await self.guard(self.client.time()))
+            await self.guard(self.client.unlink(*address.tombstones(now_ms)))
         listed = await self._unlist(key)
         return bool(gone or listed)
 
@@ -378,6 +390,7 @@ class Store:
         except ResponseError as error:
             if isinstance(error, ReadOnlyError):
                 await self.connect_anew()
+            log.warning("Redis refused", extra={"why": str(error)})
             raise Unavailable(f"Redis refused: {error}") from error
         except (RedisError, OSError, RuntimeError) as error:
             # A RuntimeError is what uvloop says of a connection that ended a moment ago.

@@ -195,6 +195,26 @@ async def test_makes_room_for_another_model(store_url: str) -> None:
         assert {replica.key for replica in host.replicas} == {first, third}
 
 
+async def test_what_makes_room_is_stored_first(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dropped again and again within `snapshot_s`, a model was never stored, and folded anew."""
+    monkeypatch.setattr(service.host, "REFOLD_EVENTS", 4)
+    async with opened(store_url) as store:
+        host = Host(store, Settings(max_loaded_models=1))
+        busy, rare, other = [await make(store) for _ in range(3)]
+        await play(await host.replica(busy.key), 4)
+        await play(await host.replica(rare.key), 3)
+        assert await _snapshot(store, busy) == 4
+        assert (await host.replica(busy.key)).snapshot_seq == 4
+        # Few events are folded in less time than they are stored.
+        assert await _snapshot(store, rare) == 0
+        assert (await host.replica(rare.key)).fold.seq == 3
+        # Two that come at once find room for one.
+        await asyncio.gather(host.replica(busy.key), host.replica(other.key))
+        assert len(host.replicas) == 1
+
+
 async def test_sweeps_models_that_nobody_uses(store_url: str) -> None:
     """Windows close whether or not a worker has the model loaded, one event a decision."""
     async with opened(store_url) as store:

@@ -72,12 +72,13 @@ def test_whoever_sends_garbage_does_not_fill_the_log(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(logs, "TELL_AGAIN_S", 0.0)
     server.warning("unsupported")
     assert found[5:] == ["unsupported"]
-    server = logging.getLogger("uvicorn.error")
-    for name in ("filters", "handlers", "propagate", "level"):
-        monkeypatch.setattr(server, name, getattr(server, name))
+    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "misclick.store")]
+    for each in loggers:
+        for name in ("filters", "handlers", "propagate", "level"):
+            monkeypatch.setattr(each, name, getattr(each, name))
     monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
     logs.configure("info")
-    assert [type(each) for each in server.filters] == [OnceInAWhile]
+    assert [[type(one) for one in each.filters] for each in loggers] == [[OnceInAWhile]] * 2
 
 
 def test_a_trace_is_part_of_its_line() -> None:

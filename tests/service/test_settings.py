@@ -179,6 +179,9 @@ def test_without_keys_nobody_else_is_served(host: str, tmp_path: Path) -> None:
         "redis://:x/SECRET@127.0.0.1:6379/0",
         "redis://:SECRET#x@127.0.0.1:6379/0",
         "redis://u:SECRET@[::1/0",
+        "redis://:x@SECRET/x@127.0.0.1:6379/0",
+        "rediss://:x@SECRET?x@127.0.0.1:6379/0",
+        "redis://:x@SECRET#x@127.0.0.1:6379/0",
         "redis://127.0.0.1:6379/0?socket_timeout=SECRET",
         "redis://127.0.0.1:6379/0?SECRET=1",
         "unix:///x?db=SECRET",
@@ -193,7 +196,7 @@ def test_a_url_that_cannot_be_read_is_not_shown(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["redis://h", "rediss://u:p%2F@h:1/2", "unix:///x", "redis://h/0?socket_timeout=9"]
+    "url", ["redis://h", "rediss://u:p%2F@h:1/2", "unix:///x@y", "redis://h/0?socket_timeout=9"]
 )
 def test_a_url_that_can_be_read_is_taken(url: str) -> None:
     """Nobody connects yet: Redis may be away when the service starts."""

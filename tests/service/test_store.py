@@ -485,3 +485,15 @@ def test_connecting_anew_is_no_fault_of_who_is_connecting(store_url: str) -> Non
                 await store.list_keys()
 
     uvloop.run(meet())
+
+
+async def test_what_redis_refuses_is_in_the_log(
+    store_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full Redis is ready, for feedback frees memory: nothing else tells who is on call."""
+    async with opened(store_url) as store:
+        with pytest.raises(Unavailable, match="Redis refused: unknown command"):
+            await store.guard(raw_client(store).execute_command("NOSUCH"))
+    (said,) = caplog.records
+    assert (said.getMessage(), said.levelname) == ("Redis refused", "WARNING")
+    assert said.__dict__["why"].startswith("unknown command")

@@ -22,8 +22,10 @@ from service.snapshots import (
     put_parts,
     store_snapshot,
 )
+from service.spec import ModelSpec
 from service.store import IMPORTING, READ_ENTRIES, ModelGone, Store
 from tests.service.stores import (
+    SPEC,
     admit,
     counters,
     decide,
@@ -108,12 +110,14 @@ async def test_a_model_that_cannot_be_read_is_no_fault(store_url: str, spec: str
             await store.meta(address.key)
 
 
-async def test_deleting_leaves_only_what_times_out(store_url: str) -> None:
-    """After a deletion nothing of the model is left but tombstones with their time to live."""
+@pytest.mark.parametrize("window_s", [0.1, 600.0])
+async def test_deleting_leaves_nothing(store_url: str, window_s: float) -> None:
+    """Whoever deletes a model because Redis is full gets all of it back, tombstones too."""
     async with opened(store_url) as store:
-        address = await make(store)
-        (issued, _) = await decide(store, address, 1, 2)
-        await admit(store, address, 1, issued, 1)
+        address, other = await make(store, window_s=window_s), await make(store)
+        for each in (address, other):
+            (issued, _) = await decide(store, each, 1, 2)
+            await admit(store, each, 1, issued, 1)
         assert address.key in await store.list_keys()
         assert await store.delete(address.key)
         assert not await store.delete(address.key)
@@ -121,8 +125,15 @@ async def test_deleting_leaves_only_what_times_out(store_url: str) -> None:
         with pytest.raises(NotFound):
             await store.meta(address.key)
         client = raw_client(store)
-        left = await client.keys(f"mc:{{{address.key}}}:*")
-        assert all([await client.ttl(key) > 0 for key in left])
+        assert await client.keys(f"mc:{{{address.key}}}:*") == []
+        assert await client.keys(f"{other.done}:*")
+
+
+def test_tombstones_are_sought_where_they_may_be() -> None:
+    """Buckets live until two more have gone by; one ahead may be there if a clock went back."""
+    spec = ModelSpec.model_validate(SPEC | {"window_s": 100.0})
+    address = Address.of("t/m", "uid", spec)
+    assert address.tombstones(1_050_000) == [f"mc:{{t/m}}:done:uid:{b}" for b in (8, 9, 10, 11)]
 
 
 async def test_a_model_too_many_is_not_made_even_for_a_moment(
