@@ -215,7 +215,8 @@ def _evaluate(ranked: IntArray, labels: IntArray, noisy: IntArray, inside: BoolA
     train, test = np.flatnonzero(inside), np.flatnonzero(~inside)
     around = sums[train] + noisy[train, np.newaxis]
     low, high = around.min(axis=0), around.max(axis=0)
-    middles = np.where(low < high, (low + high) / (2.0 * (grid + 1)), 0.5)
+    each_prevails = (2 * low < grid + 1) & (grid + 1 < 2 * high)
+    middles = np.where(each_prevails, (low + high) / (2.0 * (grid + 1)), 0.5)
     shares = sums / grid
     half = np.array([0.5])
     # In each: (k, k') for RkNN, (k, 1) for kNN.

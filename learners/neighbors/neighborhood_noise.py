@@ -27,7 +27,7 @@ class WindowNoise(NamedTuple):
     k_noise
         k', neighbours beside each example itself that were looked at.
     rates
-        Of two labels; None for more, and where all neighbourhoods look alike.
+        Of two labels; None for more, and where one of the two prevails nowhere.
     labels
         Codes of the labels in the window.
     transition
@@ -75,10 +75,14 @@ class NeighborhoodNoise:
         return WindowNoise(self.around.k, rates, *self.transition())
 
     def rates(self) -> NoiseRates | None:
-        """Return the rates of two labels, or None where all neighbourhoods look alike."""
+        """Return the rates of two labels, or None where one of them prevails nowhere.
+
+        A rare label looks there as one does that is mostly told wrongly. (As if it were that, with
+        10 of 50 around its best example, the other one had to be told by nine in ten.)
+        """
         low, high = self.extremes(1)
         size = self.around.size
-        return NoiseRates(low / size, (size - high) / size) if low < high else None
+        return NoiseRates(low / size, (size - high) / size) if 2 * low < size < 2 * high else None
 
     def transition(self) -> tuple[list[int], FloatArray]:
         """Return the labels in the window, and P(told j | is i) between them.
@@ -127,7 +131,8 @@ class NeighborhoodNoise:
             return counts
         if self.n_labels == 2:
             low, high = self.extremes(1)
-            scale, middle = (2 * self.around.size, low + high) if low < high else (2, 1)
+            size = self.around.size
+            scale, middle = (2 * size, low + high) if 2 * low < size < 2 * high else (2, 1)
             lead = float(scale * int(counts[1]) - n_voters * middle)
             return np.array([-lead, lead])
         present, inverted = self.inverse()

@@ -31,7 +31,8 @@ class RkNN(WindowLearner):
     is wrong on a whole band of instances, however many examples it has. Where noise is
     symmetric it decides as kNN does, give or take the noise of its estimate. It needs some
     examples around which all labels are of one kind; where classes overlap everywhere the rates
-    come out too high on both sides, which partly cancels.
+    come out too high on both sides, which partly cancels. Where one label prevails nowhere, as a
+    rare one that is scattered, it does as kNN; and so it does where a label is mostly told wrongly.
 
     Rule for two labels, [1]_: around each example of the window let etatilde be the share of
     label 1 among itself and its k' nearest (``k_noise``), and m_min, m_max the extreme counts.
@@ -41,11 +42,12 @@ class RkNN(WindowLearner):
         predict 1 iff  q_1 >= (1 + rho_0 - rho_1) / 2
                   iff  2 (k' + 1) s >= k (m_min + m_max)     s of the k voters having label 1
 
-    decided in integers. Where all counts are equal, the threshold is 1/2. For more labels [2]_:
-    the example with the largest share of label c is its anchor, the shares around it row c of a
-    transition matrix T, and the decision is argmax of ``(T^T)^-1 q`` over the labels in the
-    window, the lowest code where several tie; where T cannot be trusted it is that of kNN. For
-    two labels this is the same rule. O(N d) a decision, O(N d + k'^2) an example.
+    decided in integers; the threshold is 1/2 unless 2 m_min < k' + 1 < 2 m_max. For more labels
+    [2]_: the example with the largest share of label c is its anchor, the shares around it row c
+    of a transition matrix T, and the decision is argmax of ``(T^T)^-1 q`` over the labels in the
+    window, the lowest code where several tie; that of kNN where T cannot be trusted, or a label
+    does not prevail around its anchor. For two labels this is the same rule. O(N d) a decision,
+    O(N d + k'^2) an example.
 
     Parameters
     ----------
@@ -139,7 +141,8 @@ class RkNN(WindowLearner):
     def noise_rates(self) -> NoiseRates | None:
         """Return the rates that decisions are corrected by, for two labels.
 
-        None where the window does not tell: it is empty, or all neighbourhoods look alike.
+        None where the window does not tell: there is no example around which the one label
+        prevails, or none around which the other one does.
 
         Raises
         ------
@@ -205,7 +208,8 @@ class PlugIn(RkNN):
         p_0 = min etatilde,   p_1 = 1 - max etatilde       over the examples
         etahat = (etatilde - p_0) / (1 - p_0 - p_1),       predict 1 iff etahat >= 1/2
 
-    which is `RkNN` with ``k_noise = k - 1`` and no quantile.
+    which is `RkNN` with ``k_noise = k - 1`` and no quantile; as there, the rates are taken for 0
+    unless both are below 1/2.
 
     Parameters
     ----------

@@ -48,9 +48,10 @@ def usable_inverse(transition: FloatArray) -> FloatArray | None:
     ----------
     transition
         Shape (K, K): P(noisy label j | label i). Refused when a row's largest entry is not its
-        own label's, or when it is near singular (`MAX_CONDITION`).
+        own label's alone, or when it is near singular (`MAX_CONDITION`).
     """
-    if (transition.argmax(axis=1) != np.arange(len(transition))).any():
+    own = transition.diagonal()[:, np.newaxis]
+    if ((transition >= own).sum(axis=1) > 1).any():
         return None
     inverted = inverse(transition)
     if inverted is None or _norm(transition) * _norm(inverted) > MAX_CONDITION:
