@@ -59,6 +59,9 @@ class Contest:
         self.record = Record()
         #: Noise rates as last set; None if never.
         self.rates: Rates | None = None
+        #: Of learners that began anew with the rates that they find: how often, and the event at
+        #: which they last did; for reading.
+        self.began_anew: dict[str, tuple[int, int]] = {}
         #: What labels are like, by code, as last said; for reading.
         self.label_features: dict[int, list[float]] = {}
         self._challengers: list[Challenger] = []
@@ -184,6 +187,12 @@ class Contest:
                 challenger.learner.learn(x, label)
         self.learner.learn(x, label)
 
+    def note_restarts(self, seq: int) -> None:
+        """Write down which learners began anew at event `seq`."""
+        for named, learner in zip(self.named, self.learners, strict=True):
+            if learner.restarts != self.began_anew.get(named.name, (0, 0))[0]:
+                self.began_anew[named.name] = learner.restarts, seq
+
     def set_rates(self, rates: Rates) -> None:
         """Let the learners that these noise rates are for use them."""
         takers = [learner for learner in self.learners if self._tells(learner, rates)]
@@ -240,6 +249,7 @@ class Contest:
         place = self._challengers.index(found)
         if change.change == "drop":
             del self._challengers[place]
+            self.began_anew.pop(change.name, None)
             return
         self._challengers[place] = Challenger(self.deciding, self.learner)
         self.learner, self.deciding = found.learner, found.named
@@ -258,6 +268,8 @@ class Contest:
             state["label_features"] = msgspec.json.encode(self.label_features).decode()
         if self.deciding_since:
             state["deciding_since"] = self.deciding_since
+        if self.began_anew:
+            state["began_anew"] = msgspec.json.encode(self.began_anew, order="sorted").decode()
         if self.named != self._spec.learners:
             state["learners"] = learners_text(self.named)
         for i, challenger in enumerate(self._challengers):
@@ -289,6 +301,12 @@ class Contest:
             raise ValueError("it describes labels by what no call takes")
         self.deciding_since = int(state.get("deciding_since", 0))
         self.learner, self.deciding, self._challengers = learner, deciding, challengers
+        anew = str(state.get("began_anew", "{}"))
+        self.began_anew = msgspec.json.decode(anew, type=dict[str, tuple[int, int]])
+        noted = {name: times for name, (times, _) in self.began_anew.items()}
+        pairs = zip(self.named, self.learners, strict=True)
+        if noted != {named.name: each.restarts for named, each in pairs if each.restarts}:
+            raise ValueError("it does not say when its learners began anew")
 
 
 def part_of(state: Mapping[str, StateValue], prefix: str) -> State:

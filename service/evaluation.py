@@ -44,6 +44,10 @@ ROUNDED = 0.03
 #: known has `UNKNOWN_ERROR`. Intervals take what rates are off by for small, and with .9 where .2
 #: was guessed a value that was .28 was told as .05 +- .04.
 LARGEST_ERROR = 0.25
+#: Share of the labels of which a learner found as much noise as it believes in, from which on an
+#: estimate, which has no bounds, is taken instead; and of the rounds in which such labels were
+#: shown, from which on clicks cannot be corrected by what it found.
+MOST_AT_BOUNDS, BOUND_SHARE = 0.5, 0.05
 #: A sum of rates that is kept to `MAX_SUM` may round to less.
 ROUNDING = 1e-9
 TRUSTED = "trusted"
@@ -57,6 +61,8 @@ class Told(NamedTuple):
     active: NDArray[np.bool_]
     rates: AssumedRates
     rates_from: RatesFrom
+    #: Clicks of rounds that ended before this event were of other noise, perhaps.
+    rates_since: int
     deciding: str
     deciding_since: int
     #: What the deciding learner would have done in rounds that were decided elsewhere.
@@ -99,6 +105,7 @@ def _told(fold: Fold) -> Told:
         fold.learner.active,
         rates,
         rates_from,
+        rates_since(fold, rates_from),
         fold.contest.deciding.name,
         fold.contest.deciding_since,
         fold.contest.record.rounds(),
@@ -115,7 +122,7 @@ def rates_in_force(fold: Fold) -> tuple[AssumedRates, RatesFrom]:
     if fold.learner.learns_rates and (rates is None or rates.estimated):
         found = _found(fold.learner)
         # An estimate may be of more noise than the learner believes in.
-        if rates is None or not _at_bounds(found):
+        if rates is None or _at_bounds(found).mean() <= MOST_AT_BOUNDS:
             return found, "learner"
     if rates is not None:
         return _assumed(rates, n_labels), "log"
@@ -130,6 +137,17 @@ def rates_in_force(fold: Fold) -> tuple[AssumedRates, RatesFrom]:
     return AssumedRates.same(given, n_labels), "nothing"
 
 
+def rates_since(fold: Fold, source: RatesFrom) -> int:
+    """Return the event at which a learner began anew with the rates in force; 0 if none did."""
+    contest = fold.contest
+    finders = {
+        "learner": [contest.deciding.name],
+        "challenger": [each.name for each in contest.challengers if each.learner.learns_rates],
+    }
+    name = next(iter(finders.get(source, [])), "")
+    return contest.began_anew.get(name, (0, 0))[1]
+
+
 def _found(learner: Learner) -> AssumedRates:
     """Return the rates that a learner has found itself."""
     # Off by what the learner is off by, and each by its own: taken for their own alone, intervals
@@ -137,11 +155,11 @@ def _found(learner: Learner) -> AssumedRates:
     return AssumedRates(*learner.label_rates, *learner.label_rate_errors, "unknown")
 
 
-def _at_bounds(found: AssumedRates) -> bool:
-    """Whether a learner found as much noise as it believes in, of most labels."""
-    rho_0, rho_1 = found.rho_0, found.rho_1
-    at_bounds = (rho_1 >= MAX_RATE) | (rho_0 + rho_1 >= MAX_SUM - ROUNDING)
-    return bool(at_bounds.mean() > 0.5)
+def _at_bounds(found: AssumedRates) -> NDArray[np.bool_]:
+    """Return of which labels a learner found as much noise as it believes in, within an error."""
+    beyond_0 = found.rho_0 + found.rho_0_error >= MAX_RATE
+    beyond_1 = found.rho_1 + found.rho_1_error >= MAX_RATE
+    return beyond_0 | beyond_1 | (found.rho_0 + found.rho_1 >= MAX_SUM - ROUNDING)
 
 
 def doubt_about_rates(rates: AssumedRates, labels: NDArray[np.int64]) -> str:
@@ -151,9 +169,11 @@ def doubt_about_rates(rates: AssumedRates, labels: NDArray[np.int64]) -> str:
     has to be known.
     """
     missed, error = float(rates.rho_1[labels].mean()), float(rates.rho_1_error[labels].mean())
-    if rates.sharing == "unknown" and _at_bounds(rates):
-        most = f"rho_1 = {missed:.2f}, and the learner believes in no more"
-        return f"more clicks may be missed than was found: {most}"
+    if rates.sharing == "unknown":
+        share = float(_at_bounds(rates)[labels].mean())
+        if share > BOUND_SHARE:
+            where = f"of labels shown in {share:.0%} of the rounds the learner believes in no more"
+            return f"there may be more noise than was found: {where}"
     if error > LARGEST_ERROR:
         return f"hardly known is how many clicks are missed: rho_1 = {missed:.2f} +- {error:.2f}"
     return ""
@@ -195,7 +215,9 @@ class _Policy(NamedTuple):
 
 
 def _evaluate(newest: Newest, told: Told, doubt: str) -> EvaluationOut:
-    logged, rates, policies = newest.rounds, told.rates, list[PolicyOut]()
+    rates, policies = told.rates, list[PolicyOut]()
+    # What it has found since then says nothing of the noise before.
+    logged = [each for each in newest.rounds if each.seq > told.rates_since]
     if len(logged) > 1:
         slice_ = _slice(logged)
         doubt = doubt or doubt_about_rates(rates, slice_.rounds.labels)
@@ -311,7 +333,7 @@ def verdict_of_value(value: Value) -> str:
     >>> verdict_of_value(Value(1.43, 0.04, 1.35, 1.51))
     'worth 1.43, which is no probability: the rates that its clicks are corrected by are wrong'
     """
-    if value.value - FAR * value.error <= 1.0 and value.value + FAR * value.error >= 0.0:
+    if value.low <= 1.0 and value.high >= 0.0:
         return TRUSTED
     wrong = "the rates that its clicks are corrected by are wrong"
     return f"worth {value.value:.2f}, which is no probability: {wrong}"

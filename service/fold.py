@@ -239,6 +239,7 @@ class Fold:
         )
         self._tell_challengers(outcome, nonce)
         self.contest.update(outcome, decision.seq)
+        self.contest.note_restarts(self.seq + 1)
         # What exploration shows is no matter of how good the learner is, or how clicks lie.
         greedy = decision.label == decision.greedy
         if self._drift is not None and greedy and self._drift.observe(feedback):
@@ -251,6 +252,7 @@ class Fold:
         outcome = Outcome(self._scaling.apply(x), told.label, told.label, told.propensity, feedback)
         self._tell_challengers(outcome, nonce)
         self.contest.follow(outcome, uniform_of(self.spec.seed, nonce), self.seq + 1)
+        self.contest.note_restarts(self.seq + 1)
 
     def _tell_challengers(self, outcome: Outcome, nonce: bytes) -> None:
         if self.contest.challengers:

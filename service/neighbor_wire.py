@@ -98,7 +98,7 @@ class TransitionOut(Struct):
         float | None,
         Meta(
             description="Of two labels, P(told the second | is the first); null for more, and "
-            "where all neighbourhoods look alike."
+            "where one of them prevails nowhere."
         ),
     ]
     rho_1: Annotated[float | None, Meta(description="P(told the first | is the second).")]

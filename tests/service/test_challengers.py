@@ -1,5 +1,6 @@
 """Challengers: they learn as if alone, change nothing that is decided, and can be promoted."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from service import challengers
 from service.challengers import Record, learners_text, parse_learners
 from service.codec import CodecError, decode_state, encode_state
 from service.errors import Invalid
+from service.evaluation import rates_since
 from service.events import (
     ChallengerChange,
     Decision,
@@ -294,6 +296,40 @@ def test_a_damaged_state_is_refused(damage: Callable[[dict[str, Any]], dict[str,
     blob = encode_state(damage(fold.state()))
     with pytest.raises(CodecError):
         fold_of().restore(blob, fold.seq, fold.chain)
+
+
+# -- those that begin anew --------------------------------------------------------------------
+def test_it_is_known_since_when_a_learners_rates_hold() -> None:
+    """Each learner's own last time, in the state too: an evaluation leaves out what was before."""
+    softmax: Json = {"kind": "forward_softmax", "n_waves": 0}
+    fold = fold_of(learner=softmax, challengers=[BPA, {"name": "other", "learner": softmax}])
+    contest = fold.contest
+    began: dict[str, tuple[int, int]] = {}
+    number = 0
+    # Always clicked, then hardly ever: clicks that are expected stay away.
+    while number < 3000 and len(began) < 2:
+        feedback = int(number < 1200 or number % 50 == 0)
+        fold.apply(round_of(fold, number)._replace(feedback=feedback))
+        for named, learner in zip(contest.named, contest.learners, strict=True):
+            if learner.restarts != began.get(named.name, (0, 0))[0]:
+                began[named.name] = learner.restarts, fold.seq
+        number += 1
+    assert sorted(began) == ["original", "other"]
+    assert contest.began_anew == began
+    assert rates_since(fold, "learner") == began["original"][1]
+    assert rates_since(fold, "challenger") == began["other"][1]
+    assert rates_since(fold, "log") == 0
+    again = fold_of(learner=softmax, challengers=[BPA, {"name": "other", "learner": softmax}])
+    again.restore(fold.encode(), fold.seq, fold.chain)
+    assert again.contest.began_anew == began
+    for wrong in ({}, began | {"other": (9, 9)}, began | {"passive": (1, 1)}):
+        state = fold.state() | {"began_anew": json.dumps(wrong)}
+        with pytest.raises(CodecError, match="began anew"):
+            again.restore(encode_state(state), fold.seq, fold.chain)
+    fold.apply(admin(ChallengerChange("drop", "other")))
+    assert list(contest.began_anew) == ["original"]
+    again.restore(fold.encode(), fold.seq, fold.chain)
+    assert rates_since(fold_of(), "learner") == 0
 
 
 # -- specs ------------------------------------------------------------------------------------

@@ -89,8 +89,11 @@ def test_it_says_that_it_began_anew(http: httpx.Client) -> None:
     model = make(http)
     play(model, ROUNDS, 0)
     assert http.get(f"{model.path}/noise").json()["restarts"] == 0
+    assert http.get(f"{model.path}/evaluation").json()["first_seq"] == 1
     play(model, 2 * BATCH, 1, turned=1)
     assert http.get(f"{model.path}/noise").json()["restarts"] == 1
+    # By the rates that it has found since then, rounds before would be worth anything.
+    assert http.get(f"{model.path}/evaluation").json()["first_seq"] > ROUNDS
     name = model.path.rpartition("/")[2]
     told = f'misclick_restarts_total{{learner="original",model="{name}"}} 1.0'
     assert told in http.get("/metrics").text

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from learners import NoiseRates
-from learners.evaluation import AssumedRates
-from service.evaluation import doubt_about_rates, rates_in_force, verdict_of
+from learners.evaluation import AssumedRates, Value
+from service.evaluation import doubt_about_rates, rates_in_force, verdict_of, verdict_of_value
 from service.events import Rates, RatesByLabel
 from tests.service.folds import admin, fold_of, round_of
 
@@ -48,7 +50,7 @@ def test_more_noise_than_a_learner_believes_in_is_taken_from_an_estimate() -> No
     fold = fold_of(learner=learner, estimate_every=1000)
     rates, source = rates_in_force(fold)
     assert (source, rates.rho_1.tolist()) == ("learner", [0.8] * 3)
-    assert doubt_about_rates(rates, LABELS).startswith("more clicks may be missed than was found")
+    assert doubt_about_rates(rates, LABELS).startswith("there may be more noise than was found")
     each = RatesByLabel([0.01] * 3, [0.9] * 3, [0.001] * 3, [0.01] * 3)
     fold.apply(admin(Rates(0.01, 0.9, each, (0.001, 0.01))))
     rates, source = rates_in_force(fold)
@@ -58,3 +60,29 @@ def test_more_noise_than_a_learner_believes_in_is_taken_from_an_estimate() -> No
     both = {"kind": "forward_softmax", "n_waves": 7, "rho_0": 0.3, "rho_1": 0.65}
     rates, _ = rates_in_force(fold_of(learner=both))
     assert "believes in no more" in doubt_about_rates(rates, LABELS)
+
+
+def test_one_label_with_more_noise_than_is_believed_in_counts_as_often_as_it_is_shown() -> None:
+    """A banner that is nearly always clicked by mistake was told to be right in .9, trusted."""
+    rates = np.full((4, 10), 0.1)
+    rates[2:] = 0.03
+    rates[0, 4], rates[2, 4] = 0.79, 0.04
+    found = AssumedRates(rates[0], rates[1], rates[2], rates[3], "unknown")
+    labels = np.arange(1000) % 10
+    said = "of labels shown in 10% of the rounds the learner believes in no more"
+    assert said in doubt_about_rates(found, labels)
+    assert not doubt_about_rates(found, np.where(np.arange(1000) < 960, 0, labels))
+    rates[0, 4] = 0.75
+    assert not doubt_about_rates(
+        AssumedRates(rates[0], rates[1], rates[2], rates[3], "unknown"), labels
+    )
+    # What is set or estimated has no such bounds.
+    assert not doubt_about_rates(replace(found, sharing="own"), labels)
+
+
+def test_a_value_that_can_be_none_is_not_trusted() -> None:
+    """An interval that holds no probability at all says that it is wrong itself."""
+    assert verdict_of_value(Value(1.2, 0.2, 0.81, 1.59)) == "trusted"
+    assert "worth 1.10" in verdict_of_value(Value(1.1, 0.04, 1.02, 1.18))
+    assert "worth 1.42" in verdict_of_value(Value(1.42, 0.18, 1.07, 1.77))
+    assert "worth -0.30" in verdict_of_value(Value(-0.3, 0.1, -0.5, -0.1))

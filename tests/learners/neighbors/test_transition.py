@@ -40,8 +40,14 @@ def test_inverse_is_one() -> None:
 
 @pytest.mark.parametrize(
     "matrix",
-    [[[0.4, 0.6], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]], [[0.5004, 0.4996], [0.4996, 0.5004]]],
+    [
+        [[0.4, 0.6], [0.1, 0.9]],
+        [[0.5, 0.5], [0.5, 0.5]],
+        [[0.5, 0.5], [0.1, 0.9]],
+        [[0.9, 0.1], [0.5, 0.5]],
+        [[0.5004, 0.4996], [0.4996, 0.5004]],
+    ],
 )
 def test_a_matrix_that_cannot_be_trusted_has_no_inverse(matrix: list[list[float]]) -> None:
-    """A label told as another more often than as itself, a singular and a nearly singular one."""
+    """A label told as another as often as itself, or more, a singular, a nearly singular one."""
     assert usable_inverse(np.array(matrix)) is None
