@@ -199,22 +199,22 @@ def test_what_neighbours_tell(client: Client) -> None:
     """Who votes, who the hubs are, and what the window tells of its noise."""
     spec = fresh_spec(learner={"kind": "rknn", "k": 2, "k_noise": 2}, labels=("a", "b"))
     client.create_model(spec)
-    given = [([0.0, 0, 0], "a"), ([1.0, 0, 0], "b"), ([2.0, 0, 0], "b"), ([9.0, 0, 0], "b")]
-    client.learn_batch(spec.name, [Example(x=x, label=label) for x, label in given])
+    given = [(0.0, "a"), (1.0, "a"), (2.0, "b"), (9.0, "b"), (10.0, "b"), (12.0, "b"), (15.0, "b")]
+    client.learn_batch(spec.name, [Example(x=[x, 0, 0], label=label) for x, label in given])
     near = client.neighbors(spec.name, np.array([1.75, 0, 0]))
-    assert (near.seq, near.label) == (4, "b")
+    assert (near.seq, near.label) == (7, "a")
     assert [(each.example, each.label, each.distance) for each in near.neighbors] == [
         (2, "b", 0.25),
-        (1, "b", 0.75),
+        (1, "a", 0.75),
     ]
     assert (near.neighbors[0].votes, near.neighbors[0].suspected) == ({"b": 1.0}, True)
     hubs = client.hubs(spec.name)
-    assert (hubs.seq, hubs.k, hubs.examples, hubs.n_orphans) == (4, 2, 4, 1)
+    assert (hubs.seq, hubs.k, hubs.examples, hubs.n_orphans) == (7, 2, 7, 1)
     assert (hubs.hubs, hubs.n_hubs, hubs.alarm.raised) == ((), 0, False)
     noise = client.window_noise(spec.name)
-    assert (noise.examples, noise.k, noise.pairs) == (4, 2, ())
+    assert (noise.examples, noise.k, noise.pairs) == (7, 2, ())
     (estimate,) = noise.estimates
-    assert (estimate.k_noise, estimate.labels, estimate.rho_0) == (2, ("a", "b"), 2 / 3)
+    assert (estimate.k_noise, estimate.labels, estimate.rho_0) == (2, ("a", "b"), 1 / 3)
     with pytest.raises(ProtocolError, match="expected a Noise"):
         client.noise(spec.name)
     linear = fresh_spec()
