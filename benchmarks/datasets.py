@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ class Dataset(NamedTuple):
     n_labels: int
 
 
+@cache
 def load(name: str, folder: Path) -> Dataset:
     """Read ``folder/name.npz`` with arrays ``X`` (n, d) and ``y`` (n,).
 

@@ -25,7 +25,6 @@ from benchmarks.datasets import check, load
 from benchmarks.versus_ours import NEW, OTHER, Ours
 from benchmarks.versus_peers import FORMS, make_peer
 from benchmarks.versus_streams import (
-    BLOCK,
     PER_LABEL,
     Contestant,
     Problem,
@@ -35,7 +34,7 @@ from benchmarks.versus_streams import (
 )
 from learners.validation import FloatArray
 
-ROUNDS, LAST_BLOCKS = 10_000, 2_000 // BLOCK
+ROUNDS = 10_000
 NOISES = (".15/.15", PER_LABEL)
 N_MADE = 20_000
 DATASETS = ("fourclass", "raetsch_banana", "magic04", "segment", "landsat")
@@ -100,8 +99,7 @@ def error(name: str, data: Problem, noise: str, streams: int) -> float:
         contestant: Contestant = (
             Ours(name, data, rates, ROUNDS) if name in (NEW, OTHER) else make_peer(name, data)
         )
-        mistakes = play(contestant, data, rates, ROUNDS, seed).mistakes[-LAST_BLOCKS:]
-        shares.append(sum(mistakes) / (LAST_BLOCKS * BLOCK))
+        shares.append(play(contestant, data, rates, ROUNDS, seed).last(ROUNDS))
     return float(np.mean(shares))
 
 

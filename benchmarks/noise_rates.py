@@ -29,7 +29,6 @@ import argparse
 import math
 import time
 from collections.abc import Callable
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -95,7 +94,7 @@ def run_tables(plan: Plan, seed: int, folder: Path, kept: Kept) -> None:
         key = f"tables {name} {rho_0:g}/{rho_1:g} {seed}"
         if key not in kept:
             rates = NoiseRates(rho_0, rho_1)
-            keep(kept, key, table_cell(loaded(name, folder), rates, seed))
+            keep(kept, key, table_cell(load(name, folder), rates, seed))
 
 
 def table_block(data: Dataset, rates: NoiseRates, seed: int) -> Block:
@@ -127,7 +126,7 @@ def run_plain(plan: Plan, folder: Path, kept: Kept) -> None:
     for name, (rho_0, rho_1) in product(plan.datasets, plan.settings):
         key = f"plain {name} {rho_0:g}/{rho_1:g}"
         if key not in kept:
-            data, options = loaded(name, folder), AUTHORS[name]
+            data, options = load(name, folder), AUTHORS[name]
             block = table_block(data, NoiseRates(rho_0, rho_1), 0)
             q = predict(data.xs[block.rows], block.labels, block.feedback, options)
             rates = list(authors(q, percentile=options.percentile))
@@ -138,7 +137,7 @@ def run_plain(plan: Plan, folder: Path, kept: Kept) -> None:
 def run_rcine(plan: Plan, folder: Path, kept: Kept) -> None:
     """Let RCINE estimate its own rates over two blocks."""
     for name in plan.rcine:
-        data = loaded(name, folder)
+        data = load(name, folder)
         for rho_0, rho_1 in plan.settings:
             key = f"rcine {name} {rho_0:g}/{rho_1:g}"
             if key not in kept:
@@ -172,7 +171,7 @@ def run_labels(plan: Plan, seed: int, folder: Path, kept: Kept) -> None:
     for rounds, name, policy, right in kinds:
         key = f"labels {name} {policy} {rounds} {right:g} {seed}"
         if key not in kept:
-            data = loaded(name, folder)
+            data = load(name, folder)
             cell = label_cell(data, POLICIES[policy], rounds, right, seed)
             keep(kept, key, cell | {"policy": policy})
 
@@ -221,7 +220,7 @@ def run_time(folder: Path, kept: Kept) -> None:
     """Time a round of training against the plain loop on the same rows, one thread."""
     if "time" in kept:
         return
-    data = loaded("mnist", folder)
+    data = load("mnist", folder)
     learner = RCNBF(data.xs.shape[1], data.n_labels, gamma=GAMMA, rho_0=0.15, rho_1=0.15)
     block = play(learner, data, NoiseRates(0.15, 0.15), 10_000, 0)
     fresh = play(learner, data, NoiseRates(0.15, 0.15), 10_000, 1)
@@ -264,12 +263,6 @@ def pair(reading: Reading | None) -> list[float]:
 def errors(reading: Reading | None) -> list[float]:
     """Return their standard errors, NaN where there are none."""
     return NOTHING if reading is None else [reading.rho_0_error, reading.rho_1_error]
-
-
-@cache
-def loaded(name: str, folder: Path) -> Dataset:
-    """Read a data set once."""
-    return load(name, folder)
 
 
 def main() -> None:

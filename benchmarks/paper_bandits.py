@@ -31,7 +31,6 @@ import argparse
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,7 +101,7 @@ class Cell(NamedTuple):
 
 def run_cell(cell: Cell, folder: Path) -> dict[str, Any]:
     """Play a cell and return its curves."""
-    data = _loaded(cell.dataset, folder)
+    data = load(cell.dataset, folder)
     estimates = Estimates(data.n_labels)
     learner = make_learner(cell, data, estimates)
     rates = NoiseRates(cell.rho_0, cell.rho_1)
@@ -330,11 +329,6 @@ def print_table(results: dict[str, dict[str, Any]]) -> None:
         cells = (f"{errors[name]:11.4f}" if name in errors else " " * 11 for name in COLOURS)
         print(f"{row:40s}" + "".join(cells))
     print()
-
-
-@cache
-def _loaded(name: str, folder: Path) -> Dataset:
-    return load(name, folder)
 
 
 def _pieces(n_rounds: int) -> Iterator[int]:

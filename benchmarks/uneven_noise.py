@@ -27,9 +27,7 @@ from benchmarks.command import at_most, report
 from benchmarks.datasets import check
 from benchmarks.versus_ours import ESTIMATED, NEW, OTHER, TOLD, Ours
 from benchmarks.versus_peers import FORMS, make_peer
-from benchmarks.versus_results import LAST_SHARE
 from benchmarks.versus_streams import (
-    BLOCK,
     Contestant,
     NoiseOf,
     Problem,
@@ -117,9 +115,7 @@ def error(name: str, data: Problem, noise: NoiseOf, rates: Rates, streams: int) 
             if name in CONTESTANTS
             else make_peer(name, data)
         )
-        mistakes = play_noise(contestant, data, noise, ROUNDS, seed).mistakes
-        last = mistakes[-len(mistakes) // LAST_SHARE :]
-        shares.append(sum(last) / (len(last) * BLOCK))
+        shares.append(play_noise(contestant, data, noise, ROUNDS, seed).last(ROUNDS))
     return float(np.mean(shares))
 
 

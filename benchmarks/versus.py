@@ -36,12 +36,13 @@ from benchmarks.versus_open_bandit import smoke_test
 from benchmarks.versus_ours import CONTESTANTS, NEW, OTHER, Ours, contestant, is_ours, times_faster
 from benchmarks.versus_peers import FAMILIES, QUICK_FAMILIES, make_peer
 from benchmarks.versus_report import draw_figure, judge, print_tables, summary
-from benchmarks.versus_results import Curve, Key, Results, Setting, finalists
+from benchmarks.versus_results import Key, Results, Setting, finalists
 from benchmarks.versus_streams import (
     DATASETS,
     NOISES,
     PER_LABEL,
     Contestant,
+    Curve,
     Problem,
     Rates,
     family,
@@ -135,9 +136,8 @@ class Arena:
             return known
         data = self.problem(setting.data)
         rates = noise_rates(setting.noise, data.n_labels, seed)
-        played = play(self._make(contestant, data, rates), data, rates, n_rounds, seed)
-        self.results.add(key, played)
-        curve = Curve(*played)
+        curve = play(self._make(contestant, data, rates), data, rates, n_rounds, seed)
+        self.results.add(key, curve)
         print(
             f"{setting.data}, {setting.noise}, seed {seed}, {n_rounds:,} rounds: {contestant}:"
             f" {curve.cumulative(n_rounds):.4f}, last fifth {curve.last(n_rounds):.4f},"

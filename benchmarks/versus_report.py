@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from benchmarks.command import Target, at_least, at_most
 from benchmarks.versus_ours import ESTIMATED, NEW, OTHER, TOLD, is_ours
-from benchmarks.versus_results import Curve, Measure, Results, Setting
-from benchmarks.versus_streams import BLOCK, COMMON, NONE, PER_LABEL, family
+from benchmarks.versus_results import Measure, Results, Setting
+from benchmarks.versus_streams import BLOCK, COMMON, NONE, PER_LABEL, Curve, family
 
 BLIND, KNOWING = NEW, f"{NEW} {TOLD}"
 UNIFORM = tuple(noise for noise in COMMON if noise != NONE)

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.kept import code_mark, say_what_is_old
-from benchmarks.versus_streams import BLOCK, Played, family
+from benchmarks.versus_streams import Curve, family
 from learners import LEARNERS
-
-#: A share of a horizon: its end, where a learner should have learned.
-LAST_SHARE = 5
 
 
 class Setting(NamedTuple):
@@ -28,35 +25,6 @@ class Key(NamedTuple):
     setting: Setting
     seed: int
     contestant: str
-
-
-class Curve(NamedTuple):
-    """A finished run: what was played."""
-
-    mistakes: list[int]
-    us_per_round: float
-    aside_s: float
-
-    @property
-    def n_rounds(self) -> int:
-        """Length of the run."""
-        return len(self.mistakes) * BLOCK
-
-    def cumulative(self, horizon: int) -> float:
-        """Return the share of mistakes in the first `horizon` rounds."""
-        return sum(self.mistakes[: horizon // BLOCK]) / horizon
-
-    def last(self, horizon: int) -> float:
-        """Return the share of mistakes in the last fifth of them."""
-        some = self.mistakes[: horizon // BLOCK]
-        some = some[-max(1, len(some) // LAST_SHARE) :]
-        return sum(some) / (len(some) * BLOCK)
-
-    def by_rounds(self, size: int, horizon: int) -> list[float]:
-        """Return the share of mistakes in each `size` of the first `horizon` rounds."""
-        step = size // BLOCK
-        whole = range(0, horizon // BLOCK - step + 1, step)
-        return [sum(self.mistakes[i : i + step]) / size for i in whole]
 
 
 Measure = Callable[[Curve, int], float]
@@ -92,7 +60,7 @@ class Results:
         if key.seed < self._seeds and (known is None or len(known.mistakes) < len(curve.mistakes)):
             self._curves[key] = curve
 
-    def add(self, key: Key, played: Played) -> None:
+    def add(self, key: Key, played: Curve) -> None:
         """Keep a run, in one write to its family's file."""
         record = {**key.setting._asdict(), "seed": key.seed, "contestant": key.contestant}
         record |= {**played._asdict(), "code": code_mark()}

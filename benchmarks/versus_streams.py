@@ -40,6 +40,8 @@ RHO_0_RANGE, RHO_1_RANGE = (0.02, 0.5), (0.02, 0.3)
 
 #: Rounds whose mistakes are counted together.
 BLOCK = 1_000
+#: A share of a horizon: its end, where a learner should have learned.
+LAST_SHARE = 5
 #: Least deviation of a feature, in shares of the usual one: a pixel that is nearly always blank
 #: would count for more than all others.
 LEAST_SPREAD = 0.1
@@ -80,7 +82,7 @@ class Rates(NamedTuple):
 NoiseOf = Callable[[int, int], tuple[float, float]]
 
 
-class Played(NamedTuple):
+class Curve(NamedTuple):
     """What a contestant did.
 
     Attributes
@@ -96,6 +98,27 @@ class Played(NamedTuple):
     mistakes: list[int]
     us_per_round: float
     aside_s: float
+
+    @property
+    def n_rounds(self) -> int:
+        """Length of the run."""
+        return len(self.mistakes) * BLOCK
+
+    def cumulative(self, horizon: int) -> float:
+        """Return the share of mistakes in the first `horizon` rounds."""
+        return sum(self.mistakes[: horizon // BLOCK]) / horizon
+
+    def last(self, horizon: int) -> float:
+        """Return the share of mistakes in the last fifth of them."""
+        some = self.mistakes[: horizon // BLOCK]
+        some = some[-max(1, len(some) // LAST_SHARE) :]
+        return sum(some) / (len(some) * BLOCK)
+
+    def by_rounds(self, size: int, horizon: int) -> list[float]:
+        """Return the share of mistakes in each `size` of the first `horizon` rounds."""
+        step = size // BLOCK
+        whole = range(0, horizon // BLOCK - step + 1, step)
+        return [sum(self.mistakes[i : i + step]) / size for i in whole]
 
 
 class Arguments(NamedTuple):
@@ -157,7 +180,7 @@ def noise_rates(noise: str, n_labels: int, seed: int) -> Rates:
     return Rates(np.full(n_labels, rho_0), np.full(n_labels, rho_1))
 
 
-def play(contestant: Contestant, data: Problem, rates: Rates, n_rounds: int, seed: int) -> Played:
+def play(contestant: Contestant, data: Problem, rates: Rates, n_rounds: int, seed: int) -> Curve:
     """Let a contestant play, and count the mistakes of the labels that it showed."""
     pairs = list(zip(rates.rho_0.tolist(), rates.rho_1.tolist(), strict=True))
     return play_noise(contestant, data, lambda _, label: pairs[label], n_rounds, seed)
@@ -165,7 +188,7 @@ def play(contestant: Contestant, data: Problem, rates: Rates, n_rounds: int, see
 
 def play_noise(
     contestant: Contestant, data: Problem, noise: NoiseOf, n_rounds: int, seed: int
-) -> Played:
+) -> Curve:
     """Let a contestant play where noise may hang on the instance, too."""
     uniforms = np.random.default_rng([seed, *data.name.encode()]).random((n_rounds, 3))
     rows = (uniforms[:, 0] * len(data.xs)).astype(np.int64).tolist()
@@ -187,4 +210,4 @@ def play_noise(
         if begin + BLOCK < n_rounds:
             contestant.rest(begin + BLOCK)
             aside_s += time.process_time() - between_s
-    return Played(mistakes, played_s / n_rounds * 1e6, aside_s)
+    return Curve(mistakes, played_s / n_rounds * 1e6, aside_s)

@@ -5,7 +5,7 @@ Each function returns a `Call`, or several for a batch; `Client` and `AsyncClien
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -62,14 +62,14 @@ IMPORT_S = 3600.0
 # -- models -------------------------------------------------------------------------------
 def create_model(spec: ModelSpec) -> Call[Model]:
     """POST /v1/models."""
-    names("labels", spec.labels)
-    if isinstance(spec.labels, Set):
+    if isinstance(spec.labels, set | frozenset):
         # Another process has it in another order, and would be told of another spec.
         raise InputError("labels: expected a list or a tuple, which have an order, got a set")
+    told: dict[str, object] = {"labels": names("labels", spec.labels)}
     if not isinstance(spec.label_features, msgspec.UnsetType):
-        for name, values in spec.label_features.items():
-            numbers(f"label_features[{name!r}]", values)
-    return Call(method="POST", path="/v1/models", body=encode(spec), parse=decoder_of(Model))
+        told["label_features"] = _described("label_features", spec.label_features)
+    body = encode(msgspec.structs.replace(spec, **told))
+    return Call(method="POST", path="/v1/models", body=body, parse=decoder_of(Model))
 
 
 def list_models() -> Call[list[Model]]:
@@ -96,9 +96,7 @@ def change_labels(
     """POST /v1/models/{model}/labels."""
     changes: dict[str, object] = {"add": names("add", add), "retire": names("retire", retire)}
     if features:
-        changes["features"] = {
-            name: numbers(f"features[{name!r}]", values) for name, values in features.items()
-        }
+        changes["features"] = _described("features", features)
     return _post(Model, changes, model, "labels")
 
 
@@ -396,6 +394,10 @@ def _span(times: Times) -> dict[str, int]:
         shown = f"{begin.isoformat()} and {end.isoformat()}"
         raise InputError(f"without: expected a beginning before its end, got {shown}")
     return span
+
+
+def _described(where: str, features: Mapping[str, LabelFeatures]) -> dict[str, list[float]]:
+    return {name: numbers(f"{where}[{name!r}]", values) for name, values in features.items()}
 
 
 def _check_rates(where: str, rho_0: float, rho_1: float) -> None:

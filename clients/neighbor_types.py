@@ -144,7 +144,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
         k'.
     rho_0, rho_1
         Of two labels, P(told the second | is the first) and P(told the first | is the second);
-        None for more, and where all neighbourhoods look alike.
+        None for more, and where one of them prevails nowhere: then votes are not corrected.
     labels
         The labels in the window.
     matrix

@@ -25,6 +25,11 @@ def window_summary(noise: WindowNoise) -> list[str]:
             lines.append(
                 f"By {one.k_noise:,} neighbours all labels look alike: they tell no rates."
             )
+        elif len(one.labels) == 2 and one.rho_0 is None:
+            lines.append(
+                f"By {one.k_noise:,} neighbours one of the labels prevails nowhere: they tell no "
+                "rates, and votes are not corrected."
+            )
     lines.append("Which neighbours of an instance look mislabelled, Client.neighbors tells.")
     return lines
 
@@ -91,7 +96,9 @@ def window_tables(noise: WindowNoise) -> list[Table]:
     if any(one.rho_0 is not None for one in told):
         tables.append(window_rates_table(noise))
     else:
-        tables += [transition_table(one) for one in told if one.matrix is not None]
+        # Of two labels without rates it would tell of noise that is not believed in.
+        believed = [one for one in told if len(one.labels) != 2]
+        tables += [transition_table(one) for one in believed if one.matrix is not None]
     if noise.pairs:
         tables.append(pairs_table(noise.pairs))
     return tables

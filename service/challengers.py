@@ -26,8 +26,6 @@ from service.errors import Invalid
 from service.events import Rates
 from service.spec import NamedLearner
 
-#: Standard deviation of a rate of which only [0, 1] is known.
-UNKNOWN_ERROR = 12.0**-0.5
 #: Rounds that a challenger's record holds: 18 bytes each, in every snapshot.
 RECORDED = 20_000
 
@@ -200,18 +198,11 @@ def no_rates(deciding: Learner) -> Invalid:
 
 def give_rates(learner: Learner, rates: Rates) -> None:
     """Let a learner use these rates: each label's own, where it can and they are known."""
-    each = rates.by_label
+    each = rates.of_labels(learner.n_labels)
     if each is None or not learner.takes_label_rates:
         learner.set_rates(rates.rho_0, rates.rho_1)
-        return
-    # Labels that came while the estimate was made get the common rates, hardly known.
-    come = learner.n_labels - len(each.rho_0)
-    learner.set_label_rates(
-        np.array(each.rho_0 + [rates.rho_0] * come),
-        np.array(each.rho_1 + [rates.rho_1] * come),
-        np.array(each.rho_0_error + [UNKNOWN_ERROR] * come),
-        np.array(each.rho_1_error + [UNKNOWN_ERROR] * come),
-    )
+    else:
+        learner.set_label_rates(*each)
 
 
 def add_label(learner: Learner) -> bool:

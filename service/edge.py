@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, cast
 from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service import wire
@@ -311,6 +312,11 @@ def check_request_type(request: Request, known: tuple[bytes, ...]) -> bytes:
     """Return the media type of a request's body; raise UnsupportedMediaType."""
     value = request.headers.get("content-type", "")
     return check_content_type(value.encode("latin-1"), known)
+
+
+def json_response(body: object, status: int = 200) -> Response:
+    """Return an answer with one of the wire's bodies."""
+    return Response(wire.encode(body), status, media_type="application/json")
 
 
 async def check_query(request: Request) -> None:

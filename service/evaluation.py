@@ -19,7 +19,7 @@ from learners import InputError, Learner, NoiseRates
 from learners.bandits.linear import MIN_PROPENSITY
 from learners.bandits.rate_beliefs import MAX_RATE, MAX_SUM
 from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, effective_size
-from service.challengers import RECORDED, UNKNOWN_ERROR, Recorded
+from service.challengers import RECORDED, Recorded
 from service.errors import Unavailable
 from service.evaluation_wire import EvaluationOut, PolicyKind, PolicyOut, RatesFrom, ValueOut
 from service.events import Decision, Rates, Round
@@ -182,18 +182,12 @@ def doubt_about_rates(rates: AssumedRates, labels: NDArray[np.int64]) -> str:
 def _assumed(rates: Rates, n_labels: int) -> AssumedRates:
     found = rates.errors or (0.0, 0.0)
     common = AssumedRates.same(NoiseRates(rates.rho_0, rates.rho_1), n_labels, found)
-    each = rates.by_label
+    each = rates.of_labels(n_labels)
     if each is None or rates.errors is not None:
         # What they are off by, where labels are alike, all are: it does not average out over them.
         return common
-    come = n_labels - len(each.rho_0)
     try:
-        return AssumedRates(
-            np.array(each.rho_0 + [rates.rho_0] * come),
-            np.array(each.rho_1 + [rates.rho_1] * come),
-            np.array(each.rho_0_error + [UNKNOWN_ERROR] * come),
-            np.array(each.rho_1_error + [UNKNOWN_ERROR] * come),
-        )
+        return AssumedRates(*each)
     except InputError:
         # One label's clicks were found to tell nothing at all: nothing to divide by.
         return common

@@ -7,15 +7,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from service import wire
 from service.auth import Keys, Scope
 from service.challengers import RECORDED
+from service.edge import json_response
 from service.errors import Invalid
 from service.evaluation import evaluate
 from service.evaluation_wire import EvaluationOut
 from service.host import Host
 from service.replica import Replica
-from service.route_docs import read_errors, schema
+from service.route_docs import json_answer, read_errors
 
 
 def evaluation_router(host: Host, keys: Keys) -> APIRouter:
@@ -23,16 +23,12 @@ def evaluation_router(host: Host, keys: Keys) -> APIRouter:
     router = APIRouter(tags=["models"])
     # One at a time: each may take a second or two of a core, and 64 MiB.
     alone = asyncio.Lock()
-    content = {"application/json": {"schema": schema("EvaluationOut")}}
-    answer: dict[int | str, dict[str, object]] = {
-        200: {"description": "What each policy is worth.", "content": content}
-    }
 
     @router.get(
         "/v1/models/{model}/evaluation",
         operation_id="evaluate",
         response_class=Response,
-        responses=answer | read_errors(),
+        responses=json_answer(200, "What each policy is worth.", "EvaluationOut") | read_errors(),
     )
     async def get_evaluation(
         model: str,
@@ -55,7 +51,6 @@ def evaluation_router(host: Host, keys: Keys) -> APIRouter:
             async with alone:
                 return await evaluate(host.store, replica, rounds)
 
-        body = wire.encode(await host.use(caller.key_of(model), act))
-        return Response(body, media_type="application/json")
+        return json_response(await host.use(caller.key_of(model), act))
 
     return router

@@ -29,13 +29,18 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from service.errors import LogBroken
 from service.features import Row
 from service.ids import NONCE_BYTES
 
+#: A number for each label.
+Each: TypeAlias = NDArray[np.float64]
 CHAIN_CHARS = 16
 _BODY = struct.Struct(f">cQ{NONCE_BYTES}sc")
+#: Standard deviation of a rate of which only [0, 1] is known.
+UNKNOWN_ERROR = 12.0**-0.5
 _BITS = {b"-": None, b"0": 0, b"1": 1}
 _DECISION = struct.Struct("<HHdQ8s")
 _TIME = struct.Struct(">Q")
@@ -121,6 +126,22 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     def __post_init__(self) -> None:
         if self.errors is not None and not all(0.0 <= error <= 1.0 for error in self.errors):
             raise ValueError(f"the rates' errors are {self.errors}")
+
+    def of_labels(self, n_labels: int) -> tuple[Each, Each, Each, Each] | None:
+        """Return each label's rates and their errors, of shape (K,); None where all are the same.
+
+        Labels that came while the estimate was made have the common rates, hardly known.
+        """
+        each = self.by_label
+        if each is None:
+            return None
+        come = n_labels - len(each.rho_0)
+        rest = self.rho_0, self.rho_1, UNKNOWN_ERROR, UNKNOWN_ERROR
+        told = each.rho_0, each.rho_1, each.rho_0_error, each.rho_1_error
+        rho_0, rho_1, rho_0_error, rho_1_error = (
+            np.array(own + [one] * come) for own, one in zip(told, rest, strict=True)
+        )
+        return rho_0, rho_1, rho_0_error, rho_1_error
 
     @property
     def estimated(self) -> bool:

@@ -70,15 +70,15 @@ class Head(Struct, forbid_unknown_fields=True):
 
 
 class Header(Struct, forbid_unknown_fields=True):
-    """First line of an export; earlier ones do not say where they end."""
+    """First line of an export."""
 
     format: str
     spec: dict[str, Any]
     uid: str
     labels: Annotated[list[str], msgspec.Meta(max_length=MAX_LABELS)]
     counters: Annotated[dict[str, Whole], msgspec.Meta(max_length=len(COUNTERS))]
+    head: Head
     snapshot: SnapshotLine | None = None
-    head: Head | None = None
 
 
 class _Parts(Struct):

@@ -44,11 +44,12 @@ class OnceInAWhile(logging.Filter):
         """Say whether the record is written."""
         if record.levelno != logging.WARNING:
             return True
-        # By its format, of which there are few: what is put into it may be anything.
-        text, now_s = str(record.msg), time.monotonic()
-        if now_s - self._told_s.get(text, -TELL_AGAIN_S) < TELL_AGAIN_S:
+        # By its format and its reason, of which there are few: what is put into it may be anything.
+        told, now_s = f"{record.msg} {getattr(record, 'why', '')}", time.monotonic()
+        self._told_s = {t: at_s for t, at_s in self._told_s.items() if now_s - at_s < TELL_AGAIN_S}
+        if told in self._told_s:
             return False
-        self._told_s[text] = now_s
+        self._told_s[told] = now_s
         return True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -102,20 +102,13 @@ class Models:
 
     async def change_labels(self, caller: Caller, name: str, change: LabelsIn) -> ModelOut:
         """Add (or bring back) and retire labels; what is so already stays so."""
-        key = caller.key_of(name)
-        for _ in range(TRIES):
-            if await self._host.use(key, lambda replica: self._try_labels(replica, change)):
-                return await self.describe(caller, name)
-        raise Conflict("labels: somebody else keeps changing them: try again")
+        await self._change(caller.key_of(name), "labels", lambda r: self._try_labels(r, change))
+        return await self.describe(caller, name)
 
     async def set_rates(self, caller: Caller, name: str, rates: RatesIn) -> SeqOut:
         """Log noise rates that hold from that event on."""
         key = caller.key_of(name)
-        for _ in range(TRIES):
-            seq = await self._host.use(key, lambda replica: self._try_rates(replica, rates))
-            if seq is not None:
-                return SeqOut(seq=seq)
-        raise Conflict("rates: somebody else keeps changing them: try again")
+        return SeqOut(seq=await self._change(key, "rates", lambda r: self._try_rates(r, rates)))
 
     async def add_challenger(self, caller: Caller, name: str, new: NamedLearner) -> ModelOut:
         """Let one more learner learn without deciding; the same one again changes nothing."""
@@ -136,29 +129,36 @@ class Models:
         self, caller: Caller, name: str, change: ChallengerChange
     ) -> None:
         key = caller.key_of(name)
-        for _ in range(TRIES):
-            if await self._host.use(key, lambda replica: self._try_challengers(replica, change)):
-                return
-        raise Conflict("challengers: somebody else keeps changing them: try again")
+        await self._change(key, "challengers", lambda r: self._try_challengers(r, change))
 
-    async def _try_challengers(self, replica: Replica, change: ChallengerChange) -> bool:
+    async def _change(
+        self, key: str, what: str, attempt: Callable[[Replica], Awaitable[int | None]]
+    ) -> int:
+        """Try a change until nobody else was faster; return the event at which it is so."""
+        for _ in range(TRIES):
+            seq = await self._host.use(key, attempt)
+            if seq is not None:
+                return seq
+        raise Conflict(f"{what}: somebody else keeps changing them: try again")
+
+    async def _log(
+        self, replica: Replica, kind: Kind, record: bytes, guard: tuple[str, str, str]
+    ) -> int | None:
+        """Append an event, and fold it; None where the field that guards it has changed."""
+        seq = await self._store.append(replica.address, kind, self._nonces.next(), record, guard)
+        await replica.catch_up()
+        return seq
+
+    async def _try_challengers(self, replica: Replica, change: ChallengerChange) -> int | None:
         meta = await self._store.meta(replica.key)
         await replica.catch_up()
         after = _learners_after(replica.fold, change)
         if after == replica.fold.contest.named:
-            return True
-        record, guard = msgspec.json.encode(change), ("learners", meta.learners)
-        seq = await self._store.append(
-            replica.address,
-            Kind.CHALLENGER,
-            self._nonces.next(),
-            record,
-            (*guard, learners_text(after)),
-        )
-        await replica.catch_up()
-        return seq is not None
+            return replica.fold.seq
+        guard = ("learners", meta.learners, learners_text(after))
+        return await self._log(replica, Kind.CHALLENGER, msgspec.json.encode(change), guard)
 
-    async def _try_labels(self, replica: Replica, change: LabelsIn) -> bool:
+    async def _try_labels(self, replica: Replica, change: LabelsIn) -> int | None:
         meta = await self._store.meta(replica.key)
         listed = parse_labels(meta.labels)
         before = {each.name: each.active for each in listed}
@@ -175,18 +175,14 @@ class Models:
         await replica.catch_up()
         features = _new_features(replica.fold, change.features)
         if after == before and not features:
-            return True
+            return replica.fold.seq
         await _check_labels(replica.fold, before, after)
         come = [label for label in after if after[label] and not before.get(label, False)]
         go = [label for label in after if not after[label] and before.get(label, True)]
         record = msgspec.json.encode(LabelChange(come, go, features))
         known = {each.name: each.features for each in listed} | features
         text = labels_text(Listed(name, active, known.get(name)) for name, active in after.items())
-        seq = await self._store.append(
-            replica.address, Kind.LABELS, self._nonces.next(), record, ("labels", meta.labels, text)
-        )
-        await replica.catch_up()
-        return seq is not None
+        return await self._log(replica, Kind.LABELS, record, ("labels", meta.labels, text))
 
     async def _try_rates(self, replica: Replica, rates: RatesIn) -> int | None:
         if rates.by_label:
@@ -195,14 +191,9 @@ class Models:
         _check_rates(replica.fold, rates)
         new = msgspec.json.encode(_rates_event(replica.fold.labels, rates))
         old, seq = await self._store.rates(replica.address)
-        if old != new.decode():
-            guard = ("rates", old, new.decode())
-            appended = await self._store.append(
-                replica.address, Kind.RATES, self._nonces.next(), new, guard
-            )
-            await replica.catch_up()
-            return appended
-        return seq
+        if old == new.decode():
+            return seq
+        return await self._log(replica, Kind.RATES, new, ("rates", old, new.decode()))
 
 
 def model_out(meta: Meta, pending: int, snapshot_seq: int) -> ModelOut:

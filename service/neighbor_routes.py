@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
@@ -12,7 +11,7 @@ from learners.base import FloatArray
 from learners.neighbors import HubnessReport, HubWatch, WindowLearner, hubness_report
 from service import wire
 from service.auth import Keys, Scope
-from service.edge import JSON, check_request_type
+from service.edge import JSON, check_request_type, json_response
 from service.errors import Invalid
 from service.fold import Fold
 from service.host import Host
@@ -26,7 +25,7 @@ from service.neighbor_wire import (
     VoterOut,
 )
 from service.replica import Replica
-from service.route_docs import read_errors, schema, write_errors
+from service.route_docs import json_answer, read_errors, schema, write_errors
 
 _QUESTION = wire.parser(wire.NeighborsIn)
 
@@ -39,7 +38,8 @@ def neighbor_router(host: Host, keys: Keys) -> APIRouter:
         "/v1/models/{model}/neighbors",
         operation_id="neighbors",
         response_class=Response,
-        responses=_answer("Who votes on it, nearest first.", "NeighborsOut") | write_errors(),
+        responses=json_answer(200, "Who votes on it, nearest first.", "NeighborsOut")
+        | write_errors(),
         openapi_extra={
             "requestBody": {
                 "required": True,
@@ -58,13 +58,13 @@ def neighbor_router(host: Host, keys: Keys) -> APIRouter:
             await replica.catch_up()
             return await _neighbors_out(replica.fold, _window_learner(replica), question)
 
-        return _json(await host.use(caller.key_of(model), act))
+        return json_response(await host.use(caller.key_of(model), act))
 
     @router.get(
         "/v1/models/{model}/hubs",
         operation_id="get_hubs",
         response_class=Response,
-        responses=_answer("Hubs, orphans and the alarm.", "HubsOut") | read_errors(),
+        responses=json_answer(200, "Hubs, orphans and the alarm.", "HubsOut") | read_errors(),
     )
     async def get_hubs(model: str, request: Request) -> Response:
         """Tell how unevenly neighbours are shared out, and whether hubs look mislabelled."""
@@ -80,7 +80,7 @@ def neighbor_router(host: Host, keys: Keys) -> APIRouter:
             report = await asyncio.to_thread(hubness_report, near)
             return _hubs_out(seq, report, fold.labels, alarm)
 
-        return _json(await host.use(caller.key_of(model), act))
+        return json_response(await host.use(caller.key_of(model), act))
 
     return router
 
@@ -155,13 +155,4 @@ def _window_learner(replica: Replica) -> WindowLearner:
 
 
 def _refusal(wanted: str, replica: Replica) -> Invalid:
-    return Invalid.of("model", wanted, replica.spec.learner.kind)
-
-
-def _answer(description: str, body: str) -> dict[int | str, dict[str, Any]]:
-    content = {"application/json": {"schema": schema(body)}}
-    return {200: {"description": description, "content": content}}
-
-
-def _json(body: object) -> Response:
-    return Response(wire.encode(body), media_type="application/json")
+    return Invalid.of("model", wanted, replica.fold.learner.kind)

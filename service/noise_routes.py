@@ -11,13 +11,14 @@ from service import wire
 from service.auth import Keys, Scope
 from service.challengers import no_rates, rate_kinds
 from service.contest import Contest
+from service.edge import json_response
 from service.errors import Invalid
 from service.estimates import Estimates
 from service.fold import Fold
 from service.host import Host
 from service.neighbor_wire import MAX_MATRIX, PairOut, TransitionOut, WindowNoiseOut
 from service.replica import Replica
-from service.route_docs import errors, read_errors, schema
+from service.route_docs import errors, json_answer, read_errors
 
 #: Learners that read the noise in their labels off a window, not off the log of clicks.
 _READ_OFF = (RkNN, AutoRkNN)
@@ -32,7 +33,9 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
         "/v1/models/{model}/noise",
         operation_id="get_noise",
         response_class=Response,
-        responses=_answer(200, "Rates in force and how they were found; or a window's.", *_NOISE)
+        responses=json_answer(
+            200, "Rates in force and how they were found; or a window's.", *_NOISE
+        )
         | read_errors(),
     )
     async def get_noise(model: str, request: Request) -> Response:
@@ -64,7 +67,7 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
             found = (asked, running, history)
             return wire.NoiseOut(rates, each, *due, *found, *sources, *clicks, errors)
 
-        return _json(await host.use(caller.key_of(model), act))
+        return json_response(await host.use(caller.key_of(model), act))
 
     _add_estimates(router, host, keys)
     return router
@@ -76,7 +79,7 @@ def _add_estimates(router: APIRouter, host: Host, keys: Keys) -> None:
         operation_id="estimate_noise",
         status_code=202,
         response_class=Response,
-        responses=_answer(202, "It will be begun within seconds.", "Asked") | read_errors(),
+        responses=json_answer(202, "It will be begun within seconds.", "Asked") | read_errors(),
     )
     async def estimate_noise(model: str, request: Request) -> Response:
         """Ask for an estimate of the noise rates now, from the newest feedback."""
@@ -87,7 +90,7 @@ def _add_estimates(router: APIRouter, host: Host, keys: Keys) -> None:
             _rates(replica)
             return wire.Asked(await Estimates(host.store, replica.address).ask())
 
-        return _json(await host.use(caller.key_of(model), act), 202)
+        return json_response(await host.use(caller.key_of(model), act), 202)
 
     @router.delete(
         "/v1/models/{model}/noise/estimate",
@@ -172,13 +175,3 @@ def _transition_out(reading: WindowNoise, labels: list[str]) -> TransitionOut:
         [labels[code] for code in reading.labels],
         reading.transition.tolist() if len(reading.labels) <= MAX_MATRIX else None,
     )
-
-
-def _answer(status: int, description: str, *bodies: str) -> dict[int | str, dict[str, object]]:
-    schemas = [schema(body) for body in bodies]
-    content = {"application/json": {"schema": {"oneOf": schemas} if schemas[1:] else schemas[0]}}
-    return {status: {"description": description, "content": content}}
-
-
-def _json(body: object, status: int = 200) -> Response:
-    return Response(wire.encode(body), status, media_type="application/json")

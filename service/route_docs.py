@@ -93,6 +93,13 @@ def create_errors() -> dict[int | str, dict[str, Any]]:
     return errors(*(status for status in _ERRORS if status != 404))
 
 
+def json_answer(status: int, description: str, *bodies: str) -> dict[int | str, dict[str, Any]]:
+    """Return OpenAPI's answer of a call that answers with one of these bodies of the wire."""
+    schemas = [schema(body) for body in bodies]
+    content = {"application/json": {"schema": {"oneOf": schemas} if schemas[1:] else schemas[0]}}
+    return {status: {"description": description, "content": content}}
+
+
 def file_answer(description: str, media_type: str) -> dict[int | str, dict[str, Any]]:
     """Return OpenAPI's 200 of a call that answers with a file."""
     kind = {"type": "string"}

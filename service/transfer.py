@@ -77,7 +77,7 @@ def _header(meta: Meta, labels: list[str], snapshot: Snapshot | None) -> bytes:
         state = base64.b64encode(b"".join(snapshot.parts)).decode()
         kept = SnapshotLine(snapshot.seq, snapshot.chain, state)
     head = Head(meta.seq, meta.chain)
-    header = Header(FORMAT, meta.spec.to_dict(), meta.uid, labels, meta.counters, kept, head)
+    header = Header(FORMAT, meta.spec.to_dict(), meta.uid, labels, meta.counters, head, kept)
     return msgspec.json.encode(header) + b"\n"
 
 
@@ -167,7 +167,7 @@ def _check_labels(spec: ModelSpec, labels: Sequence[str]) -> None:
 
 def _check_end(header: Header, fold: Fold) -> None:
     """Raise Invalid unless the events are all of the export's: a file may have been cut off."""
-    if header.head is not None and (fold.seq, fold.chain) != (header.head.seq, header.head.chain):
+    if (fold.seq, fold.chain) != (header.head.seq, header.head.chain):
         what = f"those up to event {header.head.seq}, as the first line says"
         raise Invalid.of("events", what, f"those up to event {fold.seq}")
 

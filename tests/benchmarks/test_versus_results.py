@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.versus_results import Curve, Key, Results, Setting
-from benchmarks.versus_streams import Played
+from benchmarks.versus_results import Key, Results, Setting
+from benchmarks.versus_streams import Curve
 
 SETTING = Setting("usps", "none")
 
@@ -22,9 +22,9 @@ def test_shares_are_of_the_horizon_and_not_of_the_run() -> None:
 def test_runs_of_other_code_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """After a change of a learner its old runs were mixed with new ones, and nobody was told."""
     results = Results(tmp_path, 2)
-    results.add(Key(SETTING, 0, "bpa"), Played([10], 1.0, 0.0))
-    results.add(Key(SETTING, 1, "bpa"), Played([20], 1.0, 0.0))
-    results.add(Key(SETTING, 0, "vw --squarecb"), Played([30], 1.0, 0.0))
+    results.add(Key(SETTING, 0, "bpa"), Curve([10], 1.0, 0.0))
+    results.add(Key(SETTING, 1, "bpa"), Curve([20], 1.0, 0.0))
+    results.add(Key(SETTING, 0, "vw --squarecb"), Curve([30], 1.0, 0.0))
     path = tmp_path / "versus_bpa.jsonl"
     first, second = path.read_text().splitlines()
     path.write_text(f"{first}\n{second.replace('code', 'no code')}\n" + second[:20])
@@ -40,6 +40,6 @@ def test_the_first_stream_alone_can_be_told_of(tmp_path: Path) -> None:
     """It is the one on which a peer's form was chosen; all streams in the folder were reported."""
     results = Results(tmp_path, 2)
     for seed, mistakes in enumerate((10, 20)):
-        results.add(Key(SETTING, seed, "bpa"), Played([mistakes], 1.0, 0.0))
+        results.add(Key(SETTING, seed, "bpa"), Curve([mistakes], 1.0, 0.0))
     assert set(results.seeds(SETTING, "bpa", 1_000)) == {0, 1}
     assert set(Results(tmp_path, 1).seeds(SETTING, "bpa", 1_000)) == {0}

@@ -85,6 +85,15 @@ def test_a_spec_takes_lists() -> None:
     assert (sent["labels"], sent["challengers"][0]["name"]) == (["a", "b"], "q")
 
 
+def test_labels_may_be_anything_that_has_an_order() -> None:
+    """What can be changed can be made: the catalogue's own keys, say, or one after the other."""
+    catalogue = {"a": [1.0], "b": [2.0]}
+    wanted: Any
+    for wanted in (catalogue.keys(), catalogue, (name for name in "ab"), np.array(["a", "b"])):
+        spec = ModelSpec(name="m", labels=wanted, features=Dense(1))
+        assert _sent(_wire.create_model(spec).body)["labels"] == ["a", "b"]
+
+
 def test_features_of_labels_may_be_arrays() -> None:
     """An embedding is one; of float32, mostly."""
     what: dict[str, LabelFeatures] = {"a": np.array([0.5, 0.25], np.float32), "b": [1.0, 2]}

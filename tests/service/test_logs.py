@@ -69,9 +69,13 @@ def test_whoever_sends_garbage_does_not_fill_the_log(monkeypatch: pytest.MonkeyP
         server.warning("unsupported")
         server.error("it failed")
     assert found == ["invalid request 0", "unsupported", "it failed", "it failed", "it failed"]
+    # A disk that is full is another matter than a memory that is.
+    for why in ("OOM", "MISCONF", "OOM"):
+        server.warning("refused", extra={"why": why})
+    assert found[5:] == ["refused", "refused"]
     monkeypatch.setattr(logs, "TELL_AGAIN_S", 0.0)
     server.warning("unsupported")
-    assert found[5:] == ["unsupported"]
+    assert found[7:] == ["unsupported"]
     loggers = [logging.getLogger(name) for name in ("uvicorn.error", "misclick.store")]
     for each in loggers:
         for name in ("filters", "handlers", "propagate", "level"):

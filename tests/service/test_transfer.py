@@ -204,6 +204,12 @@ def _event(name: str, value: Any, at: int = 1) -> Callable[[Lines], Lines]:
     return change
 
 
+def _without_head(lines: Lines) -> Lines:
+    """Cut off an export, and what would tell."""
+    head = {name: value for name, value in lines[0].items() if name != "head"}
+    return [head, *lines[1:-3]]
+
+
 def _header(**values: Any) -> Callable[[Lines], Lines]:
     return lambda lines: [lines[0] | values, *lines[1:]]
 
@@ -233,6 +239,7 @@ DAMAGE: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "an event twice": (lambda lines: [*lines[:3], lines[2], *lines[3:]], "event 3"),
     "events swapped": (lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]], "event 2"),
     "cut off at the end of a line": (lambda lines: lines[:-1], "events"),
+    "head lacking": (_without_head, "line 1"),
     "head no object": (_header(head=7), "line 1.head"),
     "head of another": (_header(head={"seq": 26, "chain": "0" * 16}), "events"),
     "no header": (lambda lines: lines[1:], "line 1"),
