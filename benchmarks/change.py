@@ -46,6 +46,7 @@ CHANGES = (
     (LABELS, PER_LABEL),
     (THREE, NONE),
     (THREE, ".2/.4"),
+    (NOISE, ".15/.15"),
     (NOISE, ".2/.4"),
     (ON_AND_OFF, ".2/.4"),
 )

@@ -73,6 +73,11 @@ class ModelCalls(Base, ABC):
         features
             What labels in `add` are like, new or not, where the learner has `n_label_features`:
             so many numbers each. A new label begins as those with similar features.
+
+        Raises
+        ------
+        InvalidError
+            There would be too many labels or no active one, or a name or features are wrong.
         """
         return self._send(_wire.change_labels(model, add, retire, features))
 
@@ -97,6 +102,11 @@ class ModelCalls(Base, ABC):
         by_label
             Labels with rates of their own, for a learner that uses each label's; every other
             label has the common ones.
+
+        Raises
+        ------
+        InvalidError
+            No learner of the model uses noise rates, or each label's, or they are none.
         """
         return self._send(_wire.set_rates(model, rho_0, rho_1, by_label))
 
@@ -126,6 +136,8 @@ class ModelCalls(Base, ABC):
         ------
         ConflictError
             It decides: promote another one first.
+        NotFoundError
+            There is no such challenger.
         """
         self._send(_wire.drop_challenger(model, name))
 

@@ -147,6 +147,8 @@ class Client(ModelCalls):
             A feature is NaN or infinite.
         InvalidError
             The features are not those of the model; `details` says which.
+        ConflictError
+            The same request id came with another instance, or the log is not as far as `min_seq`.
         """
         instance = Instance(x=x, allowed=allowed, min_seq=min_seq)
         return self._send(_wire.predict(model, instance, id_of(request_id)))
@@ -178,7 +180,15 @@ class Client(ModelCalls):
     def learn(
         self, model: str, x: Features, label: str, *, request_id: str | None = None
     ) -> Receipt:
-        """Let a learner that takes labels learn from one example."""
+        """Let a learner that takes labels learn from one example.
+
+        Raises
+        ------
+        InvalidError
+            The model's learner takes no labels, or a part is wrong; `details` says which.
+        ConflictError
+            Another example was learned under this request id.
+        """
         return self._send(_wire.learn(model, Example(x=x, label=label), id_of(request_id)))
 
     def learn_batch(self, model: str, examples: Iterable[Example]) -> list[Receipt]:
@@ -300,6 +310,8 @@ class Client(ModelCalls):
         ------
         ConflictError
             There is another model of this name.
+        InvalidError
+            It is no export, or a damaged one; or no model can have this name.
         """
         return self._send(_wire.import_log(model, log))
 

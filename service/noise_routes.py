@@ -137,7 +137,7 @@ def _rates(replica: Replica) -> wire.RatesOut:
     user, told = contest.rate_user, contest.rates
     if user is None:
         raise no_rates(contest.learner)
-    if told is not None and not user.learns_rates:
+    if told is not None and (_known(contest) or not user.learns_rates):
         # What it uses itself may be each label's.
         return wire.RatesOut(told.rho_0, told.rho_1)
     if user.takes_label_rates:
