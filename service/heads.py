@@ -15,6 +15,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 #: Bytes that may follow the first piece of a head before it ends; others allow 8 to 64 KiB.
 MOST_HEAD_BYTES = 65_536
+#: Headers of a head: each takes some 170 bytes here, however short it is.
+MOST_HEADERS = 256
 #: How long a connection may take to send a head: from its beginning, or that of the connection.
 HEAD_S = 30.0
 #: Bytes that are parsed at a time, and only while no request waits for its turn. The shortest
@@ -38,6 +40,8 @@ class BoundedHeads(HttpToolsProtocol):
         #: The headers of the head that is under way.
         self._head: list[tuple[bytes, bytes]] | None = None
         self._head_bytes = 0
+        #: Bytes after a head that are of no body: sizes of chunks, trailers, empty lines.
+        self._aside_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
         #: What came, and is not parsed yet. As a view: the rest of a large one is not copied.
         self._rest = memoryview(b"")
@@ -77,8 +81,18 @@ class BoundedHeads(HttpToolsProtocol):
 
     def _take(self, data: bytes) -> None:
         before = self._head
+        self._aside_bytes += len(data)
         super().data_received(data)
         if self._head is None:
+            if self._aside_bytes > MOST_HEAD_BYTES:
+                self.transport.close()
+            elif self._head_timer is None and (self.cycle is None or self.cycle.response_complete):
+                # uvicorn forgets its time limit with whatever comes, and all is answered.
+                self._wait_for_head()
+            return
+        if len(self._head) > MOST_HEADERS:
+            self._head = None
+            self.send_400_response(f"expected a head of at most {MOST_HEADERS} headers")
             return
         # Of a piece in which a head begins, the rest may be of requests before.
         self._head_bytes += len(data) if self._head is before else 0
@@ -88,9 +102,20 @@ class BoundedHeads(HttpToolsProtocol):
         elif self._head_timer is None and not self._rest:
             self._wait_for_head()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take in a header; what comes after a head is a trailer, which nobody here asks for."""
+        if self._head is not None:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """Take in a piece of a body."""
+        self._aside_bytes = 0
+        super().on_body(body)
+
     def on_message_begin(self) -> None:
         """Begin with a request."""
         super().on_message_begin()
+        self._aside_bytes = 0
         self._head, self._head_bytes = self.headers, 0
 
     def on_headers_complete(self) -> None:
