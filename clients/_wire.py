@@ -57,6 +57,8 @@ MAX_BATCH_BYTES = 16 * 2**20
 #: How long an import may take. All events are folded anew: 25,000 examples in a window of
 #: neighbours took 80 s, and a log may have millions.
 IMPORT_S = 3600.0
+#: How long an evaluation may take: seconds of one core, and before it those of others.
+EVALUATE_S = 60.0
 
 
 # -- models -------------------------------------------------------------------------------
@@ -150,7 +152,7 @@ def relearn(
 
 def evaluate(model: str, rounds: int | None) -> Call[Evaluation]:
     """GET /v1/models/{model}/evaluation."""
-    call = _get(Evaluation, model, "evaluation")
+    call = replace(_get(Evaluation, model, "evaluation"), takes_s=EVALUATE_S)
     return call if rounds is None else replace(call, path=f"{call.path}?rounds={rounds}")
 
 

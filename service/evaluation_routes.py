@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -16,13 +15,14 @@ from service.evaluation_wire import EvaluationOut
 from service.host import Host
 from service.replica import Replica
 from service.route_docs import json_answer, read_errors
+from service.turns import OneAtATime
 
 
 def evaluation_router(host: Host, keys: Keys) -> APIRouter:
     """Return the route that evaluates."""
     router = APIRouter(tags=["models"])
     # One at a time: each may take a second or two of a core, and 64 MiB.
-    alone = asyncio.Lock()
+    alone = OneAtATime()
 
     @router.get(
         "/v1/models/{model}/evaluation",
@@ -48,7 +48,7 @@ def evaluation_router(host: Host, keys: Keys) -> APIRouter:
             if not replica.takes_feedback:
                 what = "a learner that takes feedback"
                 raise Invalid.of("model", what, replica.fold.learner.kind)
-            async with alone:
+            async with alone.turn(caller.tenant):
                 return await evaluate(host.store, replica, rounds)
 
         return json_response(await host.use(caller.key_of(model), act))

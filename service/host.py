@@ -243,27 +243,35 @@ class Host:
                 await self.alone(replica, replica.catch_up)
 
     async def _sweep(self) -> None:
+        # A batch of each at a time: one that gets more than can be ended keeps no other waiting.
+        while await self._end_due():
+            pass
+
+    async def _end_due(self) -> bool:
+        """End a batch of each model's due decisions; say whether any model may have more."""
         keys = await self.store.list_keys()
         self._addresses = {key: self._addresses[key] for key in keys if key in self._addresses}
         if not keys:
-            return
+            return False
         now_ms, deadlines = await self.store.first_deadlines(keys)
+        more = False
         for key, deadline in zip(keys, deadlines, strict=True):
             if deadline is not None and deadline < now_ms:
-                with self._told(key):
-                    await self._expire(key)
+                more |= await self._expire(key)
+        return more
 
-    async def _expire(self, key: str) -> None:
-        try:
-            if key not in self._addresses:
-                meta = await self.store.meta(key)
-                self._addresses[key] = Address.of(key, meta.uid, meta.spec)
-            ended = EXPIRE_BATCH
-            while ended == EXPIRE_BATCH:
-                ended = await self.store.expire_due(self._addresses[key])
-        except NotFound:
-            # Deleted; made anew, it has another address.
-            self._addresses.pop(key, None)
+    async def _expire(self, key: str) -> bool:
+        """End some decisions whose windows have closed; say whether there may be more."""
+        with self._told(key):
+            try:
+                if key not in self._addresses:
+                    meta = await self.store.meta(key)
+                    self._addresses[key] = Address.of(key, meta.uid, meta.spec)
+                return await self.store.expire_due(self._addresses[key]) == EXPIRE_BATCH
+            except NotFound:
+                # Deleted; made anew, it has another address.
+                self._addresses.pop(key, None)
+        return False
 
     async def _snapshot(self) -> None:
         now_s = time.monotonic()

@@ -113,6 +113,7 @@ class _Answers(asyncio.Protocol):
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[float, asyncio.Future[Any]]] = deque()
+        self._heard_s = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._reader = hiredis.Reader(
             protocolError=InvalidResponse, replyError=_refusal, notEnoughData=_INCOMPLETE
@@ -143,6 +144,7 @@ class _Answers(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in a piece of the answers."""
+        self._heard_s = self._loop.time()
         try:
             self._reader.feed(data)
             while (answer := self._reader.gets()) is not _INCOMPLETE:
@@ -162,11 +164,14 @@ class _Answers(asyncio.Protocol):
         self.end(Disconnected(f"the connection to Redis was lost: {exc or 'closed'}"))
 
     def _look(self) -> None:
-        """End if the oldest call has waited too long; else look again when it will have."""
+        """End if the oldest call has waited too long; else look again when it will have.
+
+        It has if nothing came meanwhile: on a thin line megabytes may be under way before it.
+        """
         self._timer = None
         if not self._waiting:
             return
-        end_s, _ = self._waiting[0]
+        end_s = max(self._waiting[0][0], self._heard_s + self._timeout_s)
         if end_s <= self._loop.time():
             self.end(TimedOut("Redis did not answer in time"))
         else:

@@ -30,6 +30,7 @@ from service.replica import Replica
 from service.route_docs import create_errors, errors, file_answer, read_errors, write_errors
 from service.spec import ModelSpec, NamedLearner, is_model_name
 from service.transfer import export, import_model
+from service.turns import OneAtATime
 
 _AFTER_CREATE = {
     name: {
@@ -112,7 +113,7 @@ def _add_relearn(
     router: APIRouter, models: Models, admin: Any, takes_json: list[params.Depends]
 ) -> None:
     # One at a time: each keeps worker and Redis busy for as long as all its events take.
-    alone = asyncio.Lock()
+    alone = OneAtATime()
 
     @router.post(
         "/v1/models/{model}/relearn",
@@ -126,7 +127,7 @@ def _add_relearn(
 
         It appears whole or not at all.
         """
-        async with alone:
+        async with alone.turn(caller.tenant):
             return await models.relearn(caller, model, asked)
 
 

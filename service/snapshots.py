@@ -8,7 +8,7 @@ whoever is killed, and parts that no snapshot came to name go with the next one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from hashlib import sha256
 from typing import NamedTuple, TypeVar
 
@@ -17,8 +17,9 @@ from service.address import Address, part_key
 from service.errors import LogBroken
 from service.store import IMPORT_LEASE_MS, IMPORTING, Store
 
-#: Parts of a state that one call stores or reads, 2 MiB at most: a few milliseconds of Redis.
-CALL_PARTS = 32
+#: Parts of a state that one call stores or reads, 256 KiB at most: it has to arrive in time where
+#: the line is thin.
+CALL_PARTS = 4
 _NAME_BYTES = 32
 
 Item = TypeVar("Item")
@@ -34,15 +35,22 @@ class Snapshot(NamedTuple):
 
 
 async def load_snapshots(store: Store, address: Address) -> list[Snapshot]:
-    """Return the stored snapshots, newest first; one whose parts are lacking has another digest."""
-    found = []
+    """Return the stored snapshots, newest first; one whose parts are lacking has another digest.
+
+    One after the other: a worker that starts with many models would ask for all states at once, and
+    none would arrive in time.
+    """
+    async with store.loading:
+        return [each async for each in _load_each(store, address)]
+
+
+async def _load_each(store: Store, address: Address) -> AsyncIterator[Snapshot]:
     for name in ("snap", "snap1"):
         raw = await store.guard(store.client.hgetall(address.part(name)))
         if raw:
             parts = await _read_parts(store, address, raw[b"parts"])
             told = (int(raw[b"seq"]), raw[b"chain"].decode(), raw[b"digest"].decode())
-            found.append(Snapshot(*told, parts))
-    return found
+            yield Snapshot(*told, parts)
 
 
 async def newest_snapshot_seq(store: Store, key: str) -> int:

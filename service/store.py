@@ -6,6 +6,7 @@ be sent again.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -53,8 +54,8 @@ BACK_ENTRIES = 64
 MOST_CONNECTIONS = 70_000
 #: Models of one tenant, unless the settings say.
 MOST_MODELS = 10_000
-#: Decisions that one expiry sweep ends at once.
-EXPIRE_BATCH = 100
+#: Decisions of a model that one expiry sweep ends at once.
+EXPIRE_BATCH = 250
 
 #: What Redis refuses is told here once a minute (`logs`): one that is full refuses each call.
 log = logging.getLogger("misclick.store")
@@ -84,6 +85,8 @@ class Store:
 
     def __init__(self, client: Redis) -> None:
         self.client = client
+        #: Held while a stored state is fetched.
+        self.loading = asyncio.Lock()
         self._line = Line(client.connection_pool)
         self._kept = KeptRecords()
 

@@ -1,10 +1,12 @@
-"""Folding a log beside what else a worker does: a turn of the event loop at a time."""
+"""Who has a turn: folding beside what else a worker does, and calls that take long."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from service.events import Entry
 from service.fold import Fold
@@ -46,3 +48,17 @@ class Turns:
                     await asyncio.sleep(0)
                 now_s = time.perf_counter()
                 end_s = now_s + TURN_S
+
+
+class OneAtATime:
+    """Lets one in at a time; of those of one tenant no more than one waits beside others'."""
+
+    def __init__(self) -> None:
+        self._all = asyncio.Lock()
+        self._tenants: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @asynccontextmanager
+    async def turn(self, tenant: str) -> AsyncIterator[None]:
+        """Wait for one's turn, and have it."""
+        async with self._tenants[tenant], self._all:
+            yield

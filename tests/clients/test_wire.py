@@ -73,6 +73,8 @@ def test_what_is_given_is_sent() -> None:
 def test_what_learns_a_whole_log_is_waited_for_and_asked_once(call: Call[Any]) -> None:
     """A second one would find the model of the first."""
     assert (call.repeatable, call.takes_s) == (False, _wire.IMPORT_S)
+    # An evaluation that is given up goes on, and the next one waits for it.
+    assert _wire.evaluate("m", 5).takes_s == _wire.evaluate("m", None).takes_s == 60
 
 
 def test_times_have_a_beginning_and_an_end() -> None:

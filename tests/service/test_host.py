@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import service.host
+import service.store
 from service.address import SECRET_KEY, Address
 from service.commit import MOST_COMMITS
 from service.deciding import Ask
@@ -223,6 +224,33 @@ async def test_sweeps_models_that_nobody_uses(store_url: str) -> None:
         async with running_host(store), running_host(store):
             await until(lambda: _expired(store, address))
         assert await counters(store, address) == {"decisions": 1, "expired": 1}
+
+
+async def test_a_busy_model_keeps_no_other_from_ending_its_decisions(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that got more than a worker could end was all that it ended."""
+    monkeypatch.setattr(service.host, "EXPIRE_BATCH", 2)
+    monkeypatch.setattr(service.store, "EXPIRE_BATCH", 2)
+    async with opened(store_url) as store:
+        busy, other = await make(store, window_s=0.1), await make(store, window_s=0.1)
+        for address, count in ((busy, 6), (other, 1)):
+            replica = await replica_of(store, address)
+            for number in range(count):
+                await replica.predict(Ask(row(number), None, None))
+        await asyncio.sleep(0.15)
+        host, order = Host(store, Settings()), list[Address]()
+        real = store.expire_due
+
+        async def expire_due(address: Address) -> int:
+            order.append(address)
+            return await real(address)
+
+        monkeypatch.setattr(store, "expire_due", expire_due)
+        await host._sweep()
+        assert await _expired(store, other) == 1
+        assert await _expired(store, busy) == 6
+        assert other in order[:2]
 
 
 async def _expired(store: Store, address: Address) -> int:

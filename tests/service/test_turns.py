@@ -10,7 +10,7 @@ import pytest
 
 from service.events import Entry
 from service.fold import Fold
-from service.turns import TURN_S
+from service.turns import TURN_S, OneAtATime
 from tests.service.stores import make, opened, play, replica_of
 
 
@@ -57,3 +57,23 @@ async def test_after_a_dear_event_the_others_have_as_many_turns(
     assert folded == 4
     assert turns[0] == 0
     assert min(turns[1:]) >= 3
+
+
+async def test_a_tenant_with_many_calls_waits_for_himself() -> None:
+    """Forty that were asked first let another tenant's one wait for a quarter of a minute."""
+    alone, order, inside = OneAtATime(), list[str](), 0
+
+    async def ask(tenant: str) -> None:
+        nonlocal inside
+        async with alone.turn(tenant):
+            inside += 1
+            assert inside == 1
+            order.append(tenant)
+            await asyncio.sleep(0)
+            inside -= 1
+
+    calls = [asyncio.create_task(ask("busy")) for _ in range(10)]
+    await asyncio.sleep(0)
+    await asyncio.gather(*calls, ask("other"))
+    assert order.index("other") <= 2
+    assert len(order) == 11
