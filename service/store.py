@@ -46,9 +46,9 @@ IMPORTING = "importing"
 #: An import that brings nothing for so long has ended with its worker, and Redis removes it. Longer
 #: than a client may take for its next line (`body_timeout_s`).
 IMPORT_LEASE_MS = 2 * 3_600_000
-#: Entries that one read takes of a whole log read backwards, for which nobody waits in a call:
-#: the store has answered the calls of others before they notice.
-BACK_ENTRIES = 64
+#: Entries that one command takes of a whole log read backwards: the store has answered the calls of
+#: others before they notice. And commands of one round trip, which may take long.
+BACK_ENTRIES, BACK_PARTS = 64, 8
 #: Connections of one worker: calls are bounded before. redis-py has 100 unless told,
 #: and fails calls beyond that, as if Redis did not answer.
 MOST_CONNECTIONS = 70_000
@@ -358,10 +358,15 @@ class Store:
         return seq_of(raw[0][0]) if raw else None
 
     async def read_back(self, address: Address, before: int) -> list[Entry]:
-        """Return the last entries before `before`, newest first."""
-        raw = await self.guard(
-            self.client.xrevrange(address.part("log"), f"({before}-0", "-", count=BACK_ENTRIES)
-        )
+        """Return the last entries before `before`, newest first; none where there are none."""
+        pipeline = self.client.pipeline(transaction=False)
+        # No seq is left out. Each part is a command of its own, between which others have a turn.
+        for last in range(
+            before - 1, max(0, before - 1 - BACK_PARTS * BACK_ENTRIES), -BACK_ENTRIES
+        ):
+            first = max(1, last - BACK_ENTRIES + 1)
+            pipeline.xrevrange(address.part("log"), f"{last}-0", f"{first}-0")
+        raw = [each for part in await self.guard(pipeline.execute()) for each in part]
         return [Entry(seq_of(i), fields[b"h"].decode(), fields[b"b"]) for i, fields in raw]
 
     async def rates(self, address: Address) -> tuple[str, int]:

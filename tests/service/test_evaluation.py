@@ -14,7 +14,7 @@ from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, progres
 from service import challengers, evaluation
 from service.evaluation import rates_in_force
 from service.events import LabelChange, Rates, RatesByLabel
-from service.store import BACK_ENTRIES
+from service.store import BACK_ENTRIES, BACK_PARTS
 from tests.service.apps import RCNBF, Json, app_client, create
 from tests.service.folds import admin, fold_of, round_of
 from tests.service.test_transfer import exported
@@ -302,7 +302,7 @@ async def test_the_work_is_bounded(
     assert (await evaluated(client, path))["rounds"] == 100
     monkeypatch.undo()
     monkeypatch.setattr(evaluation, "MOST_ENTRIES", 1)
-    assert (await evaluated(client, path))["rounds"] == BACK_ENTRIES
+    assert (await evaluated(client, path))["rounds"] == BACK_ENTRIES * BACK_PARTS
 
 
 @pytest.mark.parametrize("rounds", ["1", "20001", "x", "1.5"])
