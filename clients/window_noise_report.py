@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.markup import escape
 from rich.table import Table
 
@@ -25,10 +27,10 @@ def window_summary(noise: WindowNoise) -> list[str]:
             lines.append(
                 f"By {one.k_noise:,} neighbours all labels look alike: they tell no rates."
             )
-        elif len(one.labels) == 2 and one.rho_0 is None:
+        elif not _each_prevails(one.matrix):
             lines.append(
-                f"By {one.k_noise:,} neighbours one of the labels prevails nowhere: they tell no "
-                "rates, and votes are not corrected."
+                f"By {one.k_noise:,} neighbours not every label prevails somewhere: votes are not "
+                "corrected."
             )
     lines.append("Which neighbours of an instance look mislabelled, Client.neighbors tells.")
     return lines
@@ -96,9 +98,12 @@ def window_tables(noise: WindowNoise) -> list[Table]:
     if any(one.rho_0 is not None for one in told):
         tables.append(window_rates_table(noise))
     else:
-        # Of two labels without rates it would tell of noise that is not believed in.
-        believed = [one for one in told if len(one.labels) != 2]
-        tables += [transition_table(one) for one in believed if one.matrix is not None]
+        tables += [transition_table(one) for one in told if one.matrix is not None]
     if noise.pairs:
         tables.append(pairs_table(noise.pairs))
     return tables
+
+
+def _each_prevails(matrix: Sequence[Sequence[float]]) -> bool:
+    """Whether each label is told so more often than as any other: otherwise nothing is believed."""
+    return all(sum(share >= row[code] for share in row) == 1 for code, row in enumerate(matrix))

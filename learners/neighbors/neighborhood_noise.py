@@ -77,8 +77,8 @@ class NeighborhoodNoise:
     def rates(self) -> NoiseRates | None:
         """Return the rates of two labels, or None where one of them prevails nowhere.
 
-        A rare label looks there as one does that is mostly told wrongly. (As if it were that, with
-        10 of 50 around its best example, the other one had to be told by nine in ten.)
+        A rare label looks as one does that is mostly told wrongly. Taken for that, with 10 of 50
+        around its best example a tenth of the votes would be enough for it.
         """
         low, high = self.extremes(1)
         size = self.around.size
