@@ -214,7 +214,7 @@ class Contest:
     def add_label(self) -> int:
         """Add a label to every learner and return its code; a challenger that refuses goes."""
         code = self.learner.add_label()
-        self._challengers = [each for each in self._challengers if add_label(each.learner)]
+        self._keep([each for each in self._challengers if add_label(each.learner)])
         return code
 
     def restore_label(self, code: int) -> None:
@@ -246,15 +246,20 @@ class Contest:
         found = next((each for each in self._challengers if each.name == change.name), None)
         if found is None:
             raise Invalid.of("challenger", "one of the model's", change.name)
-        place = self._challengers.index(found)
         if change.change == "drop":
-            del self._challengers[place]
-            self.began_anew.pop(change.name, None)
+            self._keep([each for each in self._challengers if each is not found])
             return
+        place = self._challengers.index(found)
         self._challengers[place] = Challenger(self.deciding, self.learner)
         self.learner, self.deciding = found.learner, found.named
         # A model that was begun anew goes once more through promotions before that.
         self.deciding_since, self.record = max(seq, self.deciding_since), Record()
+
+    def _keep(self, challengers: list[Challenger]) -> None:
+        """Forget the others, and when they began anew."""
+        self._challengers = challengers
+        names = {each.name for each in self.named}
+        self.began_anew = {name: at for name, at in self.began_anew.items() if name in names}
 
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:

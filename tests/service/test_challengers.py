@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from learners import Banditron, LearnersError, Outcome
+from learners import Banditron, ForwardSoftmax, LearnersError, Outcome
 from learners.evaluation import Rounds, progressive
 from service import challengers
 from service.challengers import Record, learners_text, parse_learners
@@ -326,10 +326,30 @@ def test_it_is_known_since_when_a_learners_rates_hold() -> None:
         state = fold.state() | {"began_anew": json.dumps(wrong)}
         with pytest.raises(CodecError, match="began anew"):
             again.restore(encode_state(state), fold.seq, fold.chain)
-    fold.apply(admin(ChallengerChange("drop", "other")))
-    assert list(contest.began_anew) == ["original"]
-    again.restore(fold.encode(), fold.seq, fold.chain)
     assert rates_since(fold_of(), "learner") == 0
+
+
+@pytest.mark.parametrize("change", [ChallengerChange("drop", "other"), LabelChange(["d"], [])])
+def test_of_a_challenger_that_goes_nothing_stays(
+    change: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is dropped, or refuses a label: what it began would have made the state none."""
+    softmax: Json = {"kind": "forward_softmax", "n_waves": 0}
+    fold = fold_of(challengers=[{"name": "other", "learner": softmax}])
+    (other,) = fold.contest.challengers
+    assert isinstance(other.learner, ForwardSoftmax)
+    monkeypatch.setattr(other.learner._shortfall, "alarms", 1)
+    fold.apply(round_of(fold, 1))
+    assert fold.contest.began_anew == {"other": (1, 1)}
+
+    def refuse() -> int:
+        raise LearnersError("too many")
+
+    monkeypatch.setattr(other.learner, "add_label", refuse)
+    fold.apply(admin(change))
+    assert fold.contest.began_anew == {}
+    assert not fold.contest.challengers
+    fold_of().restore(fold.encode(), fold.seq, fold.chain)
 
 
 # -- specs ------------------------------------------------------------------------------------
