@@ -154,6 +154,13 @@ class Learner(ABC):
         self._active_codes = None if active.all() else np.flatnonzero(active)
 
     @classmethod
+    def option_defaults(cls) -> dict[str, StateValue]:
+        """Those of the constructor's options that may be left out, and what they are then."""
+        parameters = signature(cls).parameters
+        defaults = {name: parameters[name].default for name in cls.option_names()}
+        return {name: value for name, value in defaults.items() if value is not Parameter.empty}
+
+    @classmethod
     @cache
     def option_names(cls) -> tuple[str, ...]:
         """Names of the constructor's options that are plain JSON values, as `create` takes them.
@@ -173,8 +180,8 @@ class Learner(ABC):
     @cache
     def required_option_names(cls) -> tuple[str, ...]:
         """Names of those options that have no default."""
-        parameters = signature(cls).parameters
-        return tuple(n for n in cls.option_names() if parameters[n].default is Parameter.empty)
+        defaults = cls.option_defaults()
+        return tuple(name for name in cls.option_names() if name not in defaults)
 
     @property
     def active(self) -> BoolArray:
@@ -229,9 +236,35 @@ class Learner(ABC):
 
     # -- labels ---------------------------------------------------------------------------
     def add_label(self) -> int:
-        """Add a label and return its code; it gets its exploration share at once."""
-        self._active = np.append(self._active, True)
-        return self.n_labels - 1
+        """Add a label and return its code, as `add_labels` does."""
+        return self.add_labels(1)
+
+    def add_labels(self, count: int) -> int:
+        """Add labels and return the code of the first; they get their exploration share at once.
+
+        Many at once take little longer than one: what is kept by label is copied each time.
+
+        Parameters
+        ----------
+        count
+            How many, at least 1.
+
+        Raises
+        ------
+        InputError
+            If `count` is not as said.
+        ParameterError
+            If it would be too many labels; nothing has changed then.
+        UnsupportedError
+            If the learner cannot have more.
+        """
+        if not is_integer(count) or count < 1:
+            raise InputError(expected("count", "an integer of at least 1", count))
+        check_count("n_labels", self.n_labels + count, 1, MAX_WEIGHTS // self.n_features)
+        first = self.n_labels
+        self._grow(count)
+        self._active = np.append(self._active, np.ones(count, dtype=np.bool_))
+        return first
 
     def describe_label(
         self,
@@ -268,6 +301,9 @@ class Learner(ABC):
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
 
     # -- for subclasses -------------------------------------------------------------------
+    def _grow(self, count: int) -> None:  # noqa: B027 - most that is kept by label is not here
+        """Make room for so many more labels, or raise and change nothing."""
+
     def _options(self) -> State:
         """Return the head of a state: kind, shape, labels and options."""
         options: State = {name: getattr(self, name) for name in self.option_names()}

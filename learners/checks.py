@@ -32,7 +32,7 @@ from learners.assertions import (
     state_digest,
     teach,
 )
-from learners.base import Learner, Outcome, State
+from learners.base import FloatArray, Learner, Outcome, State
 from learners.drawing import draw
 from learners.errors import UnsupportedError
 
@@ -312,6 +312,8 @@ def check_labels_come_and_go(make: LearnerFactory) -> None:
             teach(learner, x, greedy, 0)
     require(learner.distribution(x).greedy == K, "a new label cannot be learned")
 
+    check_many_labels_at_once(learner, x)
+
     for label in range(K):
         learner.retire_label(label)
     assert_refused("label", learner.retire_label, K)
@@ -320,6 +322,21 @@ def check_labels_come_and_go(make: LearnerFactory) -> None:
         learner.distribution(x).probabilities.tolist() == [0.0] * K + [1.0],
         "of the only active label the probability is 1",
     )
+
+
+def check_many_labels_at_once(learner: Learner, x: FloatArray) -> None:
+    """Check that labels added together are those that are added one by one."""
+    together, one_by_one = (type(learner).from_state(learner.state()) for _ in range(2))
+    n_labels = learner.n_labels
+    require(together.add_labels(3) == n_labels, "the first of the new codes is returned")
+    for _ in range(3):
+        one_by_one.add_label()
+    require(together.n_labels == one_by_one.n_labels == n_labels + 3, "three are three")
+    ours, theirs = (each.distribution(x).probabilities for each in (together, one_by_one))
+    require(bool(np.allclose(ours, theirs, rtol=1e-9)), "added together they are others")
+    again = type(learner).from_state(together.state())
+    require(alike(again.distribution(x), together.distribution(x)), "their state is another")
+    assert_refused("count", learner.add_labels, 0)
 
 
 def check_batch_equals_single(make: LearnerFactory) -> None:

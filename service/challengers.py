@@ -205,10 +205,10 @@ def give_rates(learner: Learner, rates: Rates) -> None:
         learner.set_label_rates(*each)
 
 
-def add_label(learner: Learner) -> bool:
-    """Add a label; say whether the learner took it: a challenger that did not is dropped."""
+def add_labels(learner: Learner, count: int) -> bool:
+    """Add labels; say whether the learner took them: a challenger that did not is dropped."""
     try:
-        learner.add_label()
+        learner.add_labels(count)
     except LearnersError:
         return False
     return True

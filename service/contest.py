@@ -12,7 +12,7 @@ from learners.base import FloatArray, State, StateValue
 from service.challengers import (
     Challenger,
     Record,
-    add_label,
+    add_labels,
     follow,
     give_rates,
     learners_text,
@@ -211,11 +211,10 @@ class Contest:
         asked = self._spec.estimate_every or self._spec.estimate_on_drift
         return bool(asked) or not any(e.takes_rates and not e.learns_rates for e in self.learners)
 
-    def add_label(self) -> int:
-        """Add a label to every learner and return its code; a challenger that refuses goes."""
-        code = self.learner.add_label()
-        self._keep([each for each in self._challengers if add_label(each.learner)])
-        return code
+    def add_labels(self, count: int) -> None:
+        """Add so many labels to every learner; a challenger that refuses goes."""
+        self.learner.add_labels(count)
+        self._keep([each for each in self._challengers if add_labels(each.learner, count)])
 
     def restore_label(self, code: int) -> None:
         """Let every learner choose a retired label again."""

@@ -260,12 +260,15 @@ class Fold:
             self.rejected += self.contest.tell_challengers(outcome, uniform, self.seq + 1)
 
     def _change_labels(self, change: LabelChange) -> None:
+        strangers = list(dict.fromkeys(name for name in change.add if name not in self.codes))
         for name in change.add:
             if name in self.codes:
                 self.contest.restore_label(self.codes[name])
-            else:
-                self.codes[name] = self.contest.add_label()
-                self.labels.append(name)
+        # All together: one by one they would take as many copies of what is kept by label.
+        if strangers:
+            self.contest.add_labels(len(strangers))
+            self.codes |= {name: len(self.labels) + i for i, name in enumerate(strangers)}
+            self.labels += strangers
         for name in change.retire:
             if name in self.codes:
                 self.contest.retire_label(self.codes[name])

@@ -99,8 +99,7 @@ def check_growth(specs: Sequence[LearnerSpec], n_features: int, before: int, aft
     try:
         trials = [create(spec.kind, n_features, before, **spec.options) for spec in specs]
         for trial in trials:
-            for _ in range(after - before):
-                trial.add_label()
+            trial.add_labels(after - before)
             check_window(trial, "add")
     except LearnersError as error:
         raise of_learner("add", error) from error

@@ -191,14 +191,14 @@ class BlockRegression:
         if self._drift:
             let_drift(covariance, self._drift, self._first)
 
-    def grow(self, weights: FloatArray) -> None:
-        """Add a row that begins with `weights` and is not sure of them."""
-        self._check_size(len(self._weights) + 1)
+    def grow(self, count: int, weights: FloatArray) -> None:
+        """Add so many rows that begin with `weights` and are not sure of them."""
+        self._check_size(len(self._weights) + count)
         self._take(
-            np.vstack((self._weights, weights)),
-            np.concatenate((self._covariances, self._new_covariance())),
-            np.append(self._noises, FIRST_NOISE),
-            np.append(self._counts, 0.0),
+            np.vstack((self._weights, np.tile(weights, (count, 1)))),
+            np.concatenate((self._covariances, *[self._new_covariance()] * count)),
+            np.append(self._noises, np.full(count, FIRST_NOISE)),
+            np.append(self._counts, np.zeros(count)),
             self._clicked,
         )
 

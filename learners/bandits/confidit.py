@@ -56,7 +56,7 @@ class Confidit(LinearLearner):
     ------
     ParameterError
         If a parameter is of the wrong type or out of range, or a full matrix too large (also
-        in `add_label`).
+        in `add_labels`).
 
     References
     ----------
@@ -130,16 +130,9 @@ class Confidit(LinearLearner):
         scores += bonuses
         scores[short] = 0.0
 
-    def add_label(self) -> int:
-        """Add a label with weights 0 and return its code; its confidence bound is the widest.
-
-        Raises
-        ------
-        ParameterError
-            If the full matrix would become too large; nothing has changed then.
-        """
-        self._form.grow()
-        return super().add_label()
+    def _grow(self, count: int) -> None:
+        self._form.grow(count)
+        super()._grow(count)
 
     def state(self) -> State:
         """Return options, weights and matrices as named arrays and scalars; arrays are copies."""
@@ -188,9 +181,10 @@ class _Diagonal:
         self.diagonal[label] = new
         np.divide(1.0, new, out=self.inverse[label])
 
-    def grow(self) -> None:
-        """Make room for one more label."""
-        self._take(np.vstack((self.diagonal, np.full(self.diagonal.shape[1], self.first))))
+    def grow(self, count: int) -> None:
+        """Make room for so many more labels."""
+        rows = (count, self.diagonal.shape[1])
+        self._take(np.vstack((self.diagonal, np.full(rows, self.first))))
 
     def state(self) -> State:
         return {"diagonal": self.diagonal.copy()}
@@ -235,10 +229,10 @@ class _Full:
         v = u / math.sqrt(grown)
         inverse -= np.multiply(v[:, np.newaxis], v)
 
-    def grow(self) -> None:
-        """Make room for one more label."""
+    def grow(self, count: int) -> None:
+        """Make room for so many more labels."""
         n_labels, n_features, _ = self.inverses.shape
-        grown = _Full(n_labels + 1, n_features, self.first)
+        grown = _Full(n_labels + count, n_features, self.first)
         grown.inverses[:n_labels] = self.inverses
         self.inverses = grown.inverses
 

@@ -89,7 +89,7 @@ class Forward(RelevanceLearner):
     ------
     ParameterError
         If a parameter is of the wrong type or out of range, or the covariances too large (also
-        in `add_label`).
+        in `add_labels`).
 
     References
     ----------
@@ -202,20 +202,13 @@ class Forward(RelevanceLearner):
         self._regression.fit(outcome.label, inputs, float(outcome.feedback), shared)
 
     # -- labels ---------------------------------------------------------------------------
-    def add_label(self) -> int:
-        """Add a label, which begins with what the active ones have in common, and return its code.
-
-        Raises
-        ------
-        ParameterError
-            If the covariances would become too large; nothing has changed then.
-        """
+    def _grow(self, count: int) -> None:
+        # They begin with what the active ones have in common.
         weights = self._regression.weights[self._active]
-        self._regression.grow(np.add.reduce(weights, 0) / len(weights))
-        self._rates.add()
+        self._regression.grow(count, np.add.reduce(weights, 0) / len(weights))
+        self._rates.add(count)
         if self._shared is not None:
-            self._shared.add()
-        return super().add_label()
+            self._shared.add(count)
 
     def describe_label(self, label: int, features: FloatArray) -> None:
         """Say what a label is like: what is learned of labels with similar features, it shares.

@@ -127,7 +127,7 @@ class ForwardSoftmax(RelevanceLearner):
     ------
     ParameterError
         If a parameter is of the wrong type or out of range, or the weights too many (also in
-        `add_label`).
+        `add_labels`).
 
     References
     ----------
@@ -359,23 +359,16 @@ class ForwardSoftmax(RelevanceLearner):
             rows += part
 
     # -- labels ---------------------------------------------------------------------------
-    def add_label(self) -> int:
-        """Add a label, which begins with what the active ones have in common, and return its code.
-
-        Raises
-        ------
-        ParameterError
-            If the weights would become too many; nothing has changed then.
-        """
-        entries = self._weights.size + self._weights.shape[1]
+    def _grow(self, count: int) -> None:
+        entries = self._weights.size + count * self._weights.shape[1]
         check_entries("n_labels x features", entries, _FEWER)
+        # They begin with what the active ones have in common.
         weights = self._weights[self._active]
-        mean = np.add.reduce(weights, 0) / len(weights)
-        counts = np.append(self._counts, 0.0)
-        self._take(np.vstack((self._weights, mean)), self._covariance, counts)
-        self._rates.add()
-        self._told.add()
-        return super().add_label()
+        means = np.tile(np.add.reduce(weights, 0) / len(weights), (count, 1))
+        counts = np.append(self._counts, np.zeros(count))
+        self._take(np.vstack((self._weights, means)), self._covariance, counts)
+        for rates in self._noise:
+            rates.add(count)
 
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:

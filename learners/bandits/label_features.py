@@ -84,9 +84,9 @@ class LabelFeatures:
         short = square < MIN_SQUARED_NORM
         self._each[label] = 0.0 if short else features / np.sqrt(square)
 
-    def add(self) -> None:
-        """Add a label without features."""
-        self._each = np.vstack((self._each, np.zeros(self._each.shape[1])))
+    def add(self, count: int) -> None:
+        """Add so many labels without features."""
+        self._each = np.vstack((self._each, np.zeros((count, self._each.shape[1]))))
 
     def clicks(self, z: FloatArray) -> FloatArray:
         """Return what is added to each label's click rate, shape (K,)."""

@@ -70,9 +70,9 @@ class LabelRates:
         check_estimates(len(self._rho_0), rho_0, rho_1, rho_0_error, rho_1_error)
         self._take(_shrunk(rho_0, rho_0_error), _shrunk(rho_1, rho_1_error))
 
-    def add(self) -> None:
-        """Add a label, which begins with the mean of the others' rates."""
-        rho_0, rho_1 = self.means
+    def add(self, count: int) -> None:
+        """Add so many labels, which begin with the mean of the others' rates."""
+        rho_0, rho_1 = (np.full(count, mean) for mean in self.means)
         self._take(np.append(self._rho_0, rho_0), np.append(self._rho_1, rho_1))
 
     def relevance(self, clicks: FloatArray) -> FloatArray:

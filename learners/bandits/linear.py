@@ -139,11 +139,8 @@ class LinearLearner(Learner):
         np.add(row, self._move, out=row)
 
     # -- labels ---------------------------------------------------------------------------
-    def add_label(self) -> int:
-        """Add a label with weights 0 and return its code; it gets its share at once."""
-        code = super().add_label()
-        self._set_weights(np.vstack((self._weights, np.zeros(self.n_features))))
-        return code
+    def _grow(self, count: int) -> None:
+        self._set_weights(np.vstack((self._weights, np.zeros((count, self.n_features)))))
 
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:

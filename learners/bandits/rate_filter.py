@@ -264,9 +264,9 @@ class RateFilter:
         self._common.know(0, rho_0)
         self._common.know(1, rho_1)
 
-    def add(self) -> None:
-        """Add a label, of which is known what is known of all."""
-        self._own.append(KNOWN if self.known else STRANGER)
+    def add(self, count: int) -> None:
+        """Add so many labels, of which is known what is known of all."""
+        self._own += [KNOWN if self.known else STRANGER] * count
 
     def state(self, prefix: str = "") -> State:
         """Return all of it as arrays, whose names begin so."""

@@ -58,7 +58,7 @@ class SOBA(LinearLearner):
     ------
     ParameterError
         If a parameter is of the wrong type or out of range, or a full matrix too large (also
-        in `add_label`).
+        in `add_labels`).
 
     References
     ----------
@@ -123,16 +123,9 @@ class SOBA(LinearLearner):
         others = others[others != label]
         return int(others[scores[others].argmax()]) if len(others) else None
 
-    def add_label(self) -> int:
-        """Add a label with weights 0 and return its code; it gets its share at once.
-
-        Raises
-        ------
-        ParameterError
-            If the full matrix would become too large; nothing has changed then.
-        """
-        self._form.grow()
-        return super().add_label()
+    def _grow(self, count: int) -> None:
+        self._form.grow(count)
+        super()._grow(count)
 
     def state(self) -> State:
         """Return options, weights and matrices as named arrays and scalars; arrays are copies."""
@@ -187,11 +180,11 @@ class _Diagonal:
             np.divide(self.theta[row], self.diagonal[row], out=weights[row])
         return m
 
-    def grow(self) -> None:
-        """Make room for one more label."""
-        n_features = self.theta.shape[1]
-        self.diagonal = np.vstack((self.diagonal, np.full(n_features, self.least)))
-        self.theta = np.vstack((self.theta, np.zeros(n_features)))
+    def grow(self, count: int) -> None:
+        """Make room for so many more labels."""
+        rows = (count, self.theta.shape[1])
+        self.diagonal = np.vstack((self.diagonal, np.full(rows, self.least)))
+        self.theta = np.vstack((self.theta, np.zeros(rows)))
 
     def state(self) -> State:
         return {"diagonal": self.diagonal.copy(), "theta": self.theta.copy()}
@@ -235,10 +228,10 @@ class _Full:
             np.subtract(inverse_rows, own[:, np.newaxis, np.newaxis] * v, out=inverse_rows)
         return m
 
-    def grow(self) -> None:
-        """Make room for one more label."""
+    def grow(self, count: int) -> None:
+        """Make room for so many more labels."""
         n_labels, n_features = self.inverse.shape[:2]
-        grown = _Full(n_labels + 1, n_features, self.least)
+        grown = _Full(n_labels + count, n_features, self.least)
         grown.inverse[:n_labels, :, :n_labels, :] = self.inverse
         self.inverse = grown.inverse
 

@@ -73,7 +73,7 @@ class NeighborBandit(Learner):
     ------
     ParameterError
         If a parameter is of the wrong type or out of range, or all windows together would hold
-        more than 250,000,000 numbers (also in `add_label`).
+        more than 250,000,000 numbers (also in `add_labels`).
 
     References
     ----------
@@ -185,17 +185,9 @@ class NeighborBandit(Learner):
         """
         self._rates = NoiseRates(rho_0, rho_1)
 
-    def add_label(self) -> int:
-        """Add a label and return its code; it gets its exploration share at once.
-
-        Raises
-        ------
-        ParameterError
-            If the windows of all labels would become too large; nothing has changed then.
-        """
-        self._check_windows(self.n_labels + 1)
-        self._rounds.append(self._new_window())
-        return super().add_label()
+    def _grow(self, count: int) -> None:
+        self._check_windows(self.n_labels + count)
+        self._rounds += [self._new_window() for _ in range(count)]
 
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:

@@ -55,9 +55,9 @@ class Occurrences:
         self._by_label = _widened(self._by_label, self._n_labels)
         return self._by_label
 
-    def add_label(self) -> None:
-        """Make room for one more label: when it is next looked at, once for all that came."""
-        self._n_labels += 1
+    def add_labels(self, count: int) -> None:
+        """Make room for so many more: when it is next looked at, once for all that came."""
+        self._n_labels += count
 
     def total(self, slots: Slots) -> Counts:
         """Return N_k of these slots."""
@@ -154,11 +154,11 @@ class NeighborhoodLabels:
         """How many labels are counted around each example: k' + 1, or all there are."""
         return min(self.k + 1, len(self._graph))
 
-    def add_label(self) -> None:
-        """Make room for one more label, which nobody has yet."""
+    def add_labels(self, count: int) -> None:
+        """Make room for so many more labels, which nobody has yet."""
         # The counts by slot get it when they are next looked at, once for all that came.
-        self.histogram = np.pad(self.histogram, ((0, 1), (0, 0)))
-        self.histogram[-1, 0] = len(self._graph)
+        self.histogram = np.pad(self.histogram, ((0, count), (0, 0)))
+        self.histogram[-count:, 0] = len(self._graph)
         self._lines = self._line_starts()
 
     def forget(self, slots: Slots) -> None:

@@ -186,16 +186,9 @@ class RkNN(WindowLearner):
         if self.rates == "given":
             raise UnsupportedError(f"{what} is estimated; here the rates are given")
 
-    def add_label(self) -> int:
-        """Add a label, which nobody has yet, and return its code.
-
-        Raises
-        ------
-        UnsupportedError
-            If the rates are given: they are the rates of two labels.
-        """
+    def _grow(self, count: int) -> None:
         self._estimated_only("more than two labels' noise")
-        return super().add_label()
+        super()._grow(count)
 
 
 class PlugIn(RkNN):

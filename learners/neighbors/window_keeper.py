@@ -26,8 +26,8 @@ MAX_LABEL_COUNTS = 6_250_000
 class Counter(Observer, Protocol):
     """An observer with an entry per label."""
 
-    def add_label(self) -> None:
-        """Make room for one more label."""
+    def add_labels(self, count: int) -> None:
+        """Make room for so many more labels."""
 
 
 class WindowKeeper(Learner):
@@ -164,19 +164,10 @@ class WindowKeeper(Learner):
         self._take(to_rows(xs), labels)
 
     # -- labels ---------------------------------------------------------------------------
-    def add_label(self) -> int:
-        """Add a label, which nobody has yet, and return its code.
-
-        Raises
-        ------
-        ParameterError
-            If there would be too many for the window.
-        """
-        self._check_label_counts(self.n_labels + 1)
-        code = super().add_label()
+    def _grow(self, count: int) -> None:
+        self._check_label_counts(self.n_labels + count)
         for counter in self._counters:
-            counter.add_label()
-        return code
+            counter.add_labels(count)
 
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:

@@ -342,10 +342,10 @@ def test_of_a_challenger_that_goes_nothing_stays(
     fold.apply(round_of(fold, 1))
     assert fold.contest.began_anew == {"other": (1, 1)}
 
-    def refuse() -> int:
+    def refuse(_: int) -> int:
         raise LearnersError("too many")
 
-    monkeypatch.setattr(other.learner, "add_label", refuse)
+    monkeypatch.setattr(other.learner, "add_labels", refuse)
     fold.apply(admin(change))
     assert fold.contest.began_anew == {}
     assert not fold.contest.challengers

@@ -59,7 +59,7 @@ def test_errors_say_how_much_of_a_guess_the_rates_are() -> None:
 def test_what_is_common_helps_a_label_that_was_never_shown() -> None:
     """A new label begins half way from the first guess to what three others have in common."""
     rates = heard(RateFilter(3, NoiseRates(0.2, 0.2)), [0.4, 0.4, 0.4], [0.3, 0.3, 0.3], 6_000)
-    rates.add()
+    rates.add(1)
     new_0, new_1 = rates.of(3)
     assert (new_0, new_1) == pytest.approx((0.3, 0.3), abs=0.04)
     assert rates.errors[0][3] > 0.15 > rates.errors[0][:3].max()

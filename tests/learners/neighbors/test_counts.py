@@ -31,7 +31,7 @@ def test_many_labels_come_with_one_copy(
         learner.learn_many(xs, labels)
     monkeypatch.setattr(np, "pad", watched)
     for _ in range(40):
-        grown.add_label()
+        grown.add_labels(1)
     for learner in (grown, wide):
         learner.learn(np.zeros(2), 41)
     assert copied == [(_WINDOW + (kind is HFNN), 2)]
