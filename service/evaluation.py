@@ -41,7 +41,7 @@ LEAST_EFFECTIVE = 100
 #: .14).
 ROUNDED = 0.03
 #: Standard error of rho_1 from which on it is little more than a guess: one of which only [0, 1] is
-#: known has `UNKNOWN_ERROR`. Intervals take what rates are off by for small, and with .9 where .2
+#: known has `NOTHING_KNOWN`. Intervals take what rates are off by for small, and with .9 where .2
 #: was guessed a value that was .28 was told as .05 +- .04.
 LARGEST_ERROR = 0.25
 #: Share of the labels of which a learner found as much noise as it believes in, from which on an

@@ -31,6 +31,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from learners.noise.rates import NOTHING_KNOWN
 from service.errors import LogBroken
 from service.features import Row
 from service.ids import NONCE_BYTES
@@ -39,8 +40,6 @@ from service.ids import NONCE_BYTES
 Each: TypeAlias = NDArray[np.float64]
 CHAIN_CHARS = 16
 _BODY = struct.Struct(f">cQ{NONCE_BYTES}sc")
-#: Standard deviation of a rate of which only [0, 1] is known.
-UNKNOWN_ERROR = 12.0**-0.5
 _BITS = {b"-": None, b"0": 0, b"1": 1}
 _DECISION = struct.Struct("<HHdQ8s")
 _TIME = struct.Struct(">Q")
@@ -136,7 +135,7 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         if each is None:
             return None
         come = n_labels - len(each.rho_0)
-        rest = self.rho_0, self.rho_1, UNKNOWN_ERROR, UNKNOWN_ERROR
+        rest = self.rho_0, self.rho_1, NOTHING_KNOWN, NOTHING_KNOWN
         told = each.rho_0, each.rho_1, each.rho_0_error, each.rho_1_error
         rho_0, rho_1, rho_0_error, rho_1_error = (
             np.array(own + [one] * come) for own, one in zip(told, rest, strict=True)

@@ -24,7 +24,7 @@ from learners.bandits.linear import (
     product_space,
     row_sums,
 )
-from learners.bandits.rate_beliefs import SHARPNESS_BOUNDS
+from learners.bandits.rate_beliefs import SHARPNESS_BOUNDS, TELLING
 from learners.bandits.rate_filter import LEAST_NOISE, LEAST_SHARPNESS, RateFilter
 from learners.bandits.relevance_learner import RelevanceLearner, batch_sums
 from learners.bandits.shortfall import Change, Shortfall
@@ -84,8 +84,8 @@ class ForwardSoftmax(RelevanceLearner):
 
     Where labels overlap, p stays too sure, and the clicks that it misses would be told as missed
     ones. So the rates that are told (`label_rates`) are another `RateFilter`'s, whose sharpness may
-    be down to .5. Nothing is decided or learned by them: weights would not come right (letters: a
-    sixth more mistakes).
+    be down to .5, and which doubts more of each label's missed clicks. Nothing is decided or
+    learned by them: weights would not come right (letters: a sixth more mistakes).
 
     Clicks that stay away against all m (`Shortfall`) say that noise has changed, or what is right.
     Then, unless its rates were set, they are as at first, but for more doubt of the missed clicks,
@@ -186,7 +186,9 @@ class ForwardSoftmax(RelevanceLearner):
         least = None if self.drift else SHARPNESS_BOUNDS[0]
         rates = NoiseRates.of_options(rho_0, rho_1)
         self._rates = RateFilter(self.n_labels, rates, least_sharpness=least)
-        self._told = RateFilter(self.n_labels, rates, least_sharpness=LEAST_SHARPNESS)
+        self._told = RateFilter(
+            self.n_labels, rates, least_sharpness=LEAST_SHARPNESS, doubts=TELLING
+        )
         self._noise = (self._rates, self._told)
         self._shortfall = Shortfall()
         n_blocks, block = blocks_of(self._width, self.block_size)

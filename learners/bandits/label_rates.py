@@ -8,7 +8,7 @@ import numpy as np
 
 from learners.base import FloatArray, State, StateValue, state_array
 from learners.errors import InputError, StateError, expected
-from learners.noise.rates import NoiseRates
+from learners.noise.rates import NOTHING_KNOWN, NoiseRates
 
 #: Least 1 - rho_0 - rho_1 that is divided by: a label whose clicks tell less than a twentieth
 #: would have its errors magnified more than twentyfold.
@@ -128,13 +128,18 @@ def check_label_rates(name: str, rates: FloatArray, n_labels: int, below: float)
 def _shrunk(rates: FloatArray, errors: FloatArray) -> FloatArray:
     """Return each rate moved towards their mean as far as its standard error can explain.
 
-    The estimate by moments of how much the true rates vary, and then Bayes' rule for each.
+    The estimate by moments of how much the true rates vary, and then Bayes' rule for each. Labels
+    of which nothing is known (they were not shown) say nothing of the others.
     """
-    mean = np.add.reduce(rates) / len(rates)
+    known = errors < NOTHING_KNOWN
+    if not known.any():
+        known[:] = True
     # Beyond this one knows nothing in any case, and squares would overflow.
     squares = np.square(np.minimum(errors, _LARGEST_ERROR))
-    varied = np.add.reduce((rates - mean) ** 2) / max(len(rates) - 1, 1)
-    real = max(float(varied - np.add.reduce(squares) / len(rates)), 0.0)
+    some, n_some = rates[known], int(np.count_nonzero(known))
+    mean = np.add.reduce(some) / n_some
+    varied = np.add.reduce((some - mean) ** 2) / max(n_some - 1, 1)
+    real = max(float(varied - np.add.reduce(squares[known]) / n_some), 0.0)
     kept = np.where(squares > 0, real / np.maximum(real + squares, 1e-300), 1.0)
     shrunk: FloatArray = mean + (rates - mean) * kept
     return shrunk

@@ -12,19 +12,19 @@ from learners.bandits.rate_beliefs import (
     COMMON_DEVIATIONS,
     DOUBTED_MISSED,
     KNOWN,
-    LABEL_DEVIATIONS,
+    LEARNING,
     MAX_RATE,
     MAX_SUM,
     SHARPNESS,
     SHARPNESS_BOUNDS,
-    STRANGER,
     TRUST,
     Common,
+    Doubts,
     Pair,
 )
 from learners.base import FloatArray, State, StateValue, state_array
 from learners.errors import StateError, expected
-from learners.noise.rates import NoiseRates
+from learners.noise.rates import NOTHING_KNOWN, NoiseRates
 
 #: The least where nothing is learned by it: where labels overlap p is too sure, for ever. (At .4/.4
 #: clicks do not tell how much: with .1 rates came out so low that one in two or three intervals of
@@ -32,10 +32,6 @@ from learners.noise.rates import NoiseRates
 LEAST_SHARPNESS = 0.5
 #: Least variance of a click: one that was as good as certain must not move all by itself.
 LEAST_NOISE = 0.01
-#: Standard deviation of a rate of which only [0, 1] is known. The filter begins with less doubt
-#: because learning is better with it, not because more is known. (With .15, .5 where .2 was guessed
-#: was within the evaluation's intervals in half of the logs of 2,000 rounds.)
-_IGNORANCE = 12.0**-0.5
 #: What rates are off by where p was too sure, for each unit that the sharpness lacks to 1: no one
 #: number mends such a p. (Clouds of points that overlap, two to six labels, .1/.3 and .3/.1, 16,000
 #: rounds: with it the rate that was off most was so by .3 to 2.6 errors; where nothing was below 1
@@ -85,6 +81,8 @@ class RateFilter:
     least_sharpness
         The least that the sharpness can be, above 0 and at most 1, where it begins; 1 by default.
         None: it stays 1.
+    doubts
+        What is doubted of a label's own rates; as is good for learning by default.
 
     References
     ----------
@@ -97,10 +95,11 @@ class RateFilter:
         common: NoiseRates,
         *,
         least_sharpness: float | None = SHARPNESS_BOUNDS[0],
+        doubts: Doubts = LEARNING,
     ) -> None:
         #: The common rates each time that it begins. No part of `state`.
-        self.first, self._least_sharpness = common, least_sharpness
-        self._own = [STRANGER] * n_labels
+        self.first, self._least_sharpness, self._doubts = common, least_sharpness, doubts
+        self._own = [doubts.stranger] * n_labels
         self._begin(COMMON_DEVIATIONS)
 
     def _begin(self, deviations: tuple[float, float]) -> None:
@@ -108,7 +107,7 @@ class RateFilter:
         self._common = Common(
             rates.rho_0, rates.rho_1, deviations=deviations, least_sharpness=least
         )
-        self._own = [STRANGER] * len(self._own)
+        self._own = [self._doubts.stranger] * len(self._own)
 
     def begin_anew(self) -> None:
         """Forget what clicks have told, and all that was set, and doubt missed clicks more."""
@@ -142,12 +141,16 @@ class RateFilter:
         """Standard errors of the rates of each label, each of shape (K,).
 
         As far as the common rates are still those that they began with, and not what clicks say,
-        it counts that these were a guess; and where the sharpness is below 1, that p was too sure.
+        it counts that these were a guess, of which only [0, 1] was known; and where the sharpness
+        is below 1, that p was too sure.
         """
         common = self._common.rates
         own = np.array([(each.v_00, each.v_11) for each in self._own])
+        # The filter begins with less doubt because learning is better with it, not because more is
+        # known. (With .15, .5 where .2 was guessed was within the evaluation's intervals in half of
+        # the logs of 2,000 rounds.)
         common_0, common_1 = (
-            variance + (variance / first * _IGNORANCE) ** 2
+            variance + (variance / first * NOTHING_KNOWN) ** 2
             for variance, first in zip(
                 (common.v_00, common.v_11), self._common.first_variances[:2].tolist(), strict=True
             )
@@ -247,10 +250,9 @@ class RateFilter:
         n_labels = len(self._own)
         check_estimates(n_labels, rho_0, rho_1, rho_0_error, rho_1_error)
         means = [float(np.add.reduce(rates)) / n_labels for rates in (rho_0, rho_1)]
-        # Doubt beyond what a stranger's rates have says no more than that one knows nothing.
         doubts = (
             np.minimum(errors, most)
-            for errors, most in zip((rho_0_error, rho_1_error), LABEL_DEVIATIONS, strict=True)
+            for errors, most in zip((rho_0_error, rho_1_error), self._doubts.most, strict=True)
         )
         self._know(*means)
         self._own = [
@@ -266,7 +268,7 @@ class RateFilter:
 
     def add(self, count: int) -> None:
         """Add so many labels, of which is known what is known of all."""
-        self._own += [KNOWN if self.known else STRANGER] * count
+        self._own += [KNOWN if self.known else self._doubts.stranger] * count
 
     def state(self, prefix: str = "") -> State:
         """Return all of it as arrays, whose names begin so."""

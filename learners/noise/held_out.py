@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from learners.noise.block_fit import anchored_levels, fit_block
 from learners.noise.estimate import Reading
 from learners.noise.mixture import (
-    NOTHING_KNOWN,
     Levels,
     Rounds,
     fit_levels,
@@ -23,6 +22,7 @@ from learners.noise.mixture import (
     right_probability,
     rounds_of,
 )
+from learners.noise.rates import NOTHING_KNOWN
 from learners.noise.reading import authors, per_label
 from learners.noise.verdict import Evidence
 from learners.validation import FloatArray, IntArray

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from learners.noise.rates import NOTHING_KNOWN
 from learners.validation import FloatArray, IntArray
 
 #: Bounds of log T, of the offset, and of the rates' log odds (1e-4 to 1 - 1e-4): far beyond what
@@ -35,8 +36,6 @@ _LOG_ODDS = 9.2
 #: the data say nothing, and weigh less than one round where they do.
 _LOG_T_SD = 1.0
 _OFFSET_SD = 3.0
-#: Standard deviation of a number of which only [0, 1] is known.
-NOTHING_KNOWN = 12.0**-0.5
 
 
 class Levels(NamedTuple):

@@ -17,6 +17,9 @@ from learners.validation import is_number
 #: learner that believed it would only be thrown about.
 MIN_BETA = 1e-6
 
+#: Standard deviation of a rate of which only [0, 1] is known.
+NOTHING_KNOWN = 12.0**-0.5
+
 
 @dataclass(frozen=True, slots=True)
 class NoiseRates:

@@ -308,14 +308,14 @@ class SlowForward:
 class SlowRates:
     """Noise rates, a sharpness and a trust in one filter, and each label's own rates in others."""
 
-    def __init__(self, n_labels: int, least_sharpness: float | None) -> None:
+    def __init__(self, n_labels: int, least_sharpness: float | None, missed: float = 0.03) -> None:
         # rho_0 and rho_1 of all labels, the sharpness and the trust.
         self.common = np.array([0.2, 0.2, 1.0, 0.0])
         self.least = least_sharpness or 1.0
         self.doubt_of_sharpness = 0.09 if least_sharpness else 0.0
         self.doubt = np.diag([0.04, 0.0009, self.doubt_of_sharpness, 0.09])
         self.own = np.zeros((n_labels, 2))
-        self.own_doubts = [np.diag([0.0225, 0.0009]) for _ in range(n_labels)]
+        self.own_doubts = [np.diag([0.0225, missed * missed]) for _ in range(n_labels)]
 
     def of(self, label: int) -> FloatArray:
         """Return rho_0 and rho_1 of a label within their bounds."""
@@ -378,7 +378,7 @@ class SlowForwardSoftmax:
         self.covariance = np.diag(variances)
         self.weights = np.zeros((n_labels, width))
         self.rates = SlowRates(n_labels, None if drift else 1.0)
-        self.told = SlowRates(n_labels, 0.1)
+        self.told = SlowRates(n_labels, 0.1, missed=0.15)
 
     def chances(self, x: FloatArray) -> FloatArray:
         """Return how likely each label is right."""
