@@ -12,12 +12,12 @@ from learners.base import FloatArray
 from learners.errors import ParameterError, expected
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
 from learners.neighbors.nhbnn import logs, posterior
-from learners.neighbors.options import check_smoothing
+from learners.neighbors.options import check_flag, check_smoothing
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW
 
-#: Smoothing where none is given.
-_SMOOTHING = 1e-3
+#: Smoothing where none is given: a neighbour that a class has had once is half believed.
+_SMOOTHING = 1.0
 #: Most k^2 (K + `_LABELS_A_PAIR`), .4 s a decision: it looks at each pair of neighbours label by
 #: label, and what a pair takes however few the labels are is what so many take.
 MOST_PAIR_LABELS = 100_000
@@ -36,11 +36,14 @@ class ANHBNN(HubnessLearner):
     conditional mutual information of two occurrences given the class::
 
         score of c = log(n_c / n) + sum_i log sum_{j != i} W_ij p(i | j, c)
-        p(i | j, c) = (N_c(i, j) + s) / (N_c(j) + s),      W_ij = I(i; j | C) / sum_j I(i; j | C)
+        p(i | c) = (N_c(i) + s) / ((k + 1) n_c + s n),     W_ij = I(i; j | C) / sum_j I(i; j | C)
+        p(i | j, c) = (N_c(i, j) + s p(i | c)) / (N_c(j) + s)
 
-    with i and j among the instance's neighbours. Where all I(i; j | C) are 0 the factor of i is
-    ``(N_c(i) + s) / ((k + 1) n_c + s n)``, with n for k + 1 while there are fewer examples. The
-    authors' further weights and their rule for anti-hubs are left out.
+    with i and j among the instance's neighbours, and n for k + 1 while there are fewer examples.
+    Where all I(i; j | C) are 0 the factor of i is p(i | c). The form that goes around has 1 for
+    p(i | c) in the last line: a class in which j never occurred then gets p(i | j, c) = 1, and
+    wins against those that know both (iris: all wrong). `backoff` False takes it. The authors'
+    further weights and their rule for anti-hubs are left out.
 
     Parameters
     ----------
@@ -55,13 +58,15 @@ class ANHBNN(HubnessLearner):
     metric
         ``"euclidean"`` (the default), ``"manhattan"`` or ``"cosine"``.
     smoothing
-        The s above, in [1e-9, 1e9]; 0.001 by default.
+        The s above, in [1e-9, 1e9]; 1 by default.
+    backoff
+        Whether what was seen of j in c too rarely is made up for by p(i | c); True by default.
 
     Raises
     ------
     ParameterError
         If a parameter is of the wrong type or out of range, or `k` too large for so many labels
-        (also in `add_label`).
+        (also in `add_labels`).
 
     References
     ----------
@@ -90,21 +95,16 @@ class ANHBNN(HubnessLearner):
         k: int = DEFAULT_K_HUBNESS,
         metric: str = "euclidean",
         smoothing: float = _SMOOTHING,
+        backoff: bool = True,
     ) -> None:
         super().__init__(n_features, n_labels, window=window, k=k, metric=metric)
         self.smoothing = check_smoothing(smoothing)
+        self.backoff = check_flag("backoff", backoff)
         self._check_pairs(self.n_labels)
 
-    def add_label(self) -> int:
-        """Add a label, which nobody has yet, and return its code.
-
-        Raises
-        ------
-        ParameterError
-            If there would be too many for the window, or for `k`.
-        """
-        self._check_pairs(self.n_labels + 1)
-        return super().add_label()
+    def _grow(self, count: int) -> None:
+        self._check_pairs(self.n_labels + count)
+        super()._grow(count)
 
     def _check_pairs(self, n_labels: int) -> None:
         most = math.isqrt(MOST_PAIR_LABELS // (n_labels + _LABELS_A_PAIR))
@@ -118,6 +118,7 @@ class ANHBNN(HubnessLearner):
         alone = pairs[np.arange(size), np.arange(size)]
         room = self._places() * counts + self.smoothing * len(self)
         factors = (alone + self.smoothing) / np.maximum(room, self.smoothing)
+        made_up = self.smoothing * (factors.copy() if self.backoff else np.ones_like(factors))
         for i in range(size):
             weights = [
                 _information(alone[i], alone[j], pairs[i, j], counts) if j != i else 0.0
@@ -125,7 +126,7 @@ class ANHBNN(HubnessLearner):
             ]
             total = sum(weights)
             if total > 0:
-                given = (pairs[i] + self.smoothing) / (alone + self.smoothing)
+                given = (pairs[i] + made_up[i]) / (alone + self.smoothing)
                 parts = given * (np.array(weights) / total)[:, np.newaxis]
                 factors[i] = np.add.reduce(parts, axis=0)
         return logs(factors)

@@ -17,6 +17,10 @@ from learners.noise.rates import NoiseRates
 #: Most labels whose matrix is inverted: for so many it takes some 15 ms after each example, and
 #: grows with their cube. Beyond it anchors are too few to be trusted anyway.
 MAX_INVERTED = 200
+#: Standard deviations of the count of a label that is told as often as not, by which each of two
+#: has to prevail somewhere, in neighbourhoods of at least so many: the best of a thousand has more
+#: than half by chance alone.
+FAR, LEAST_SIZE = 2, 20
 
 
 class WindowNoise(NamedTuple):
@@ -75,14 +79,22 @@ class NeighborhoodNoise:
         return WindowNoise(self.around.k, rates, *self.transition())
 
     def rates(self) -> NoiseRates | None:
-        """Return the rates of two labels, or None where one of them prevails nowhere.
+        """Return the rates of two labels, or None where one of them prevails nowhere for certain.
 
         A rare label looks as one does that is mostly told wrongly. Taken for that, with 10 of 50
         around its best example a tenth of the votes would be enough for it.
         """
         low, high = self.extremes(1)
         size = self.around.size
-        return NoiseRates(low / size, (size - high) / size) if 2 * low < size < 2 * high else None
+        return NoiseRates(low / size, (size - high) / size) if self._both_prevail() else None
+
+    def _both_prevail(self) -> bool:
+        """Say whether each of two labels has, around some example, more than half for certain."""
+        low, high = self.extremes(1)
+        size = self.around.size
+        leads = size - 2 * low, 2 * high - size
+        chance = FAR * FAR * size if size >= LEAST_SIZE else 0
+        return all(lead > 0 and lead * lead > chance for lead in leads)
 
     def transition(self) -> tuple[list[int], FloatArray]:
         """Return the labels in the window, and P(told j | is i) between them.
@@ -132,7 +144,7 @@ class NeighborhoodNoise:
         if self.n_labels == 2:
             low, high = self.extremes(1)
             size = self.around.size
-            scale, middle = (2 * size, low + high) if 2 * low < size < 2 * high else (2, 1)
+            scale, middle = (2 * size, low + high) if self._both_prevail() else (2, 1)
             lead = float(scale * int(counts[1]) - n_voters * middle)
             return np.array([-lead, lead])
         present, inverted = self.inverse()
