@@ -18,7 +18,7 @@ from service.calls import Calls
 from service.complaints import of_pydantic
 from service.data_routes import data_router
 from service.edge import Edge, check_query, error_headers
-from service.errors import Malformed, MethodNotAllowed, NotFound, ServiceError
+from service.errors import Malformed, MethodNotAllowed, NotFound, ServiceError, shorten
 from service.estimator import ESTIMATE_S, Estimator
 from service.evaluation_routes import evaluation_router
 from service.host import Host
@@ -120,8 +120,10 @@ async def _refuse_invalid(_: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
     found = error.errors()
-    if any(one["type"] == "json_invalid" for one in found):
-        return _answer(Malformed("the body is not JSON"))
+    for one in found:
+        if one["type"] == "json_invalid":
+            what = shorten(str(one.get("ctx", {}).get("error", "")))
+            return _answer(Malformed(f"the body is not JSON: {what} (character {one['loc'][-1]})"))
     return _answer(of_pydantic(found))
 
 

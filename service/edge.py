@@ -160,11 +160,11 @@ class Edge:
         if scope["query_string"]:
             _check_query_names(scope["query_string"], frozenset())
         check_content_type(headers.get(b"content-type"), (JSON,))
-        most = self._settings.max_body_bytes
-        check_content_length(headers.get(b"content-length"), most)
-        return await self._body(receive, most)
+        check_body_head(headers, self._settings, "max_body_bytes")
+        return await self._body(receive)
 
-    async def _body(self, receive: Receive, most: int) -> bytes:
+    async def _body(self, receive: Receive) -> bytes:
+        most = self._settings.max_body_bytes
         parts: list[bytes] = []
         size, more = 0, True
         with _Patience(_now_s() + self._settings.body_timeout_s):
@@ -175,7 +175,7 @@ class Edge:
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > most:
-                    raise TooLarge(f"body: expected at most {most} bytes")
+                    raise too_large(self._settings, "max_body_bytes")
                 more = message.get("more_body", False)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -188,12 +188,14 @@ class Edge:
         path: str = scope["path"]
         held = not path.endswith("/import")
         if not held:
-            most = self._settings.max_import_bytes
-        elif path.endswith("/batch"):
-            most = self._settings.max_batch_body_bytes
+            limit = "max_import_bytes"
+        elif path.endswith("/batch") or path == PREFIX[:-1]:
+            # What the labels of a new model are like may be longer than any instance.
+            limit = "max_batch_body_bytes"
         else:
-            most = self._settings.max_body_bytes
-        check_content_length(dict(scope["headers"]).get(b"content-length"), most)
+            limit = "max_body_bytes"
+        most: int = getattr(self._settings, limit)
+        check_body_head(dict(scope["headers"]), self._settings, limit)
         seen = 0
         ended = False
         timeout_s = self._settings.body_timeout_s
@@ -212,7 +214,7 @@ class Edge:
             self._held_bytes += size if held else 0
             ended = not message.get("more_body")
             if seen > most:
-                raise TooLarge(f"body: expected at most {most} bytes")
+                raise too_large(self._settings, limit)
             if held and self._held_bytes > self._most_held_bytes:
                 raise TooManyRequests("the bodies of the calls being answered are too large")
             return message
@@ -336,10 +338,21 @@ def _check_query_names(query: bytes, taken: frozenset[str]) -> None:
         )
 
 
-def check_content_length(value: bytes | None, most: int) -> None:
-    """Raise TooLarge if the announced length is over the limit."""
+def check_body_head(headers: Mapping[bytes, bytes], settings: Settings, limit: str) -> None:
+    """Raise TooLarge if the announced length is over a setting, UnsupportedMediaType for gzip."""
+    coding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if coding != b"identity":
+        got = shorten(coding.decode("latin-1"))
+        raise UnsupportedMediaType(f"content-encoding: expected none, got {got}")
+    value = headers.get(b"content-length")
+    most: int = getattr(settings, limit)
     if value is not None and value.isdigit() and (len(value) > 19 or int(value) > most):
-        raise TooLarge(f"body: expected at most {most} bytes")
+        raise too_large(settings, limit)
+
+
+def too_large(settings: Settings, limit: str) -> TooLarge:
+    """Return the error for a body over a setting."""
+    return TooLarge(f"body: expected at most {getattr(settings, limit)} bytes ({limit})")
 
 
 def route_of(scope: Scope) -> str:

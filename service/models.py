@@ -38,6 +38,7 @@ from service.replica import Replica
 from service.sizes import check_growth, check_size
 from service.snapshots import newest_snapshot_seq
 from service.spec import MAX_LABELS, LearnerSpec, ModelSpec, NamedLearner
+from service.turns import each_of
 
 #: Two admins changing labels at once: the second one looks again, this often at most.
 TRIES = 5
@@ -56,8 +57,9 @@ class Models:
         key = caller.key_of(spec.name)
         _check_spec(spec)
         meta, new = await self._host.create(key, spec, secrets.token_hex(8))
-        if not new and meta.spec != spec:
-            others = ", ".join(_differing(meta.spec.to_dict(), spec.to_dict()))
+        there, asked = meta.spec.filled(), spec.filled()
+        if not new and there != asked:
+            others = ", ".join(_differing(there.to_dict(), asked.to_dict()))
             raise Conflict(f"there is a model {spec.name!r} with another spec: look at {others}")
         return await self.describe(caller, spec.name), new
 
@@ -79,18 +81,21 @@ class Models:
 
     async def describe_all(self, caller: Caller) -> ModelsOut:
         """Return every model of the tenant, by name."""
-        found, unreadable = [], []
-        prefix = f"{caller.tenant}/"
-        for key in await self._store.list_keys():
-            if key.startswith(prefix):
-                name = key.removeprefix(prefix)
-                # Some are being created, imported or deleted at this moment, or there no more.
-                with contextlib.suppress(NotFound):
-                    try:
-                        found.append(await self.describe(caller, name))
-                    except Unreadable:
-                        unreadable.append(name)
-        return ModelsOut(models=found, unreadable=unreadable)
+        prefix, unreadable = f"{caller.tenant}/", list[str]()
+        keys = [key for key in await self._store.list_keys() if key.startswith(prefix)]
+
+        async def look(key: str) -> ModelOut | None:
+            name = key.removeprefix(prefix)
+            # Some are being created, imported or deleted at this moment, or there no more.
+            with contextlib.suppress(NotFound):
+                try:
+                    return await self.describe(caller, name)
+                except Unreadable:
+                    unreadable.append(name)
+            return None
+
+        found = [model for model in await each_of(keys, look) if model]
+        return ModelsOut(models=found, unreadable=sorted(unreadable))
 
     async def delete(self, caller: Caller, name: str) -> None:
         """Delete a model with its log, decisions and snapshots."""
@@ -240,7 +245,7 @@ def _learners_after(fold: Fold, change: ChallengerChange) -> list[NamedLearner]:
     names = [each.name for each in learners]
     if change.change == "add":
         new = NamedLearner(name=change.name, learner=LearnerSpec.model_validate(change.learner))
-        if new in learners:
+        if new.filled() in [each.filled() for each in learners]:
             return learners
         if new.name in names:
             raise Conflict(f"there is a learner {new.name!r} with another spec")

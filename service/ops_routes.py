@@ -19,6 +19,7 @@ from service.models import learners_of
 from service.readiness import Check, check_redis
 from service.route_docs import errors, file_answer
 from service.store import Store
+from service.turns import each_of
 
 
 class CheckOut(BaseModel):
@@ -114,17 +115,14 @@ class _Readiness:
 
 
 async def _all_numbers(store: Store, prefix: str) -> list[ModelNumbers] | None:
-    found = []
-    for key in await store.list_keys():
-        if key.startswith(prefix):
-            with suppress(NotFound, Unreadable):
-                found.append(await _numbers(store, key))
-    return found
+    async def look(key: str) -> ModelNumbers | None:
+        with suppress(NotFound, Unreadable):
+            meta = await store.meta(key)
+            tally = None
+            if rate_kinds(learners_of(meta)):
+                tally = await Estimates(store, Address.of(key, meta.uid, meta.spec)).tally()
+            return ModelNumbers(meta.spec.name, meta, await store.pending(key), tally)
+        return None
 
-
-async def _numbers(store: Store, key: str) -> ModelNumbers:
-    meta = await store.meta(key)
-    tally = None
-    if rate_kinds(learners_of(meta)):
-        tally = await Estimates(store, Address.of(key, meta.uid, meta.spec)).tally()
-    return ModelNumbers(meta.spec.name, meta, await store.pending(key), tally)
+    keys = [key for key in await store.list_keys() if key.startswith(prefix)]
+    return [numbers for numbers in await each_of(keys, look) if numbers]

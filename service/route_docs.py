@@ -153,8 +153,8 @@ def _variant(learner: type[Learner]) -> dict[str, Any]:
     properties: dict[str, Any] = {"kind": {"const": learner.kind}}
     for name in learner.option_names():
         properties[name] = {"type": _TYPES[parameters[name].annotation]}
-        if parameters[name].default is not parameters[name].empty:
-            properties[name]["default"] = parameters[name].default
+    for name, default in learner.option_defaults().items():
+        properties[name]["default"] = default
     return {
         "type": "object",
         "title": learner.kind,

@@ -58,7 +58,7 @@ class Settings(BaseSettings):
         description="Largest body of a single call, and largest item of a batch.",
     )
     max_batch_body_bytes: int = Field(
-        25_165_824, ge=1024, le=2**28, description="Largest body of a batch."
+        25_165_824, ge=1024, le=2**28, description="Largest body of a batch, or of a new model."
     )
     max_batch_items: int = Field(1000, ge=1, le=1000, description="Most items of a batch.")
     max_import_bytes: int = Field(

@@ -18,6 +18,8 @@ from pydantic import (
     field_validator,
 )
 
+from learners import LEARNERS
+
 #: A model's name is part of a Redis key and of a path.
 MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 #: Longest name of a label or a feature.
@@ -171,12 +173,21 @@ class LearnerSpec(BaseModel):
         """The learner's options by name."""
         return self.__pydantic_extra__
 
+    def filled(self) -> LearnerSpec:
+        """Return it with what is left out as it is by default: the same learner."""
+        defaults = LEARNERS[self.kind].option_defaults() if self.kind in LEARNERS else {}
+        return LearnerSpec(kind=self.kind, **{**defaults, **self.options})
+
 
 class NamedLearner(Strict):
     """A learner with the name by which it can be promoted."""
 
     name: Annotated[str, StringConstraints(pattern=MODEL_NAME)]
     learner: LearnerSpec = Field(description="The learner's kind and its options.")
+
+    def filled(self) -> NamedLearner:
+        """Return it with all the learner's options spelled out."""
+        return NamedLearner(name=self.name, learner=self.learner.filled())
 
 
 def _usual_scaling(before: dict[str, Any]) -> Literal["none", "standard"]:
@@ -283,6 +294,13 @@ class ModelSpec(Strict):
     def learners(self) -> list[NamedLearner]:
         """The deciding learner, as `ORIGINAL`, and its challengers."""
         return [NamedLearner(name=ORIGINAL, learner=self.learner), *self.challengers]
+
+    def filled(self) -> ModelSpec:
+        """Return it with all options of its learners spelled out: equal ones make equal models."""
+        challengers = [each.filled() for each in self.challengers]
+        return self.model_copy(
+            update={"learner": self.learner.filled(), "challengers": challengers}
+        )
 
     def estimate_after(self, kinds: Iterable[str]) -> int:
         """Return after how many feedbacks rates are estimated by themselves; 0 for never.

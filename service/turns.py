@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from service.events import Entry
 from service.fold import Fold
@@ -16,8 +17,14 @@ from service.fold import Fold
 TURN_S = 0.01
 #: Events that are folded at once at most: some may cost much more than those before.
 MOST_AT_ONCE = 64
+#: Models that are looked at together, where each takes a few round trips: 100 of a Redis that is
+#: 20 ms away were 6 s one by one. Each takes a connection.
+AT_ONCE = 8
 #: Least time that either is taken to take, on a clock that may stand still meanwhile.
 LEAST_S = 1e-6
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class Turns:
@@ -62,3 +69,13 @@ class OneAtATime:
         """Wait for one's turn, and have it."""
         async with self._tenants[tenant], self._all:
             yield
+
+
+async def each_of(
+    items: Sequence[Item], action: Callable[[Item], Awaitable[Result]]
+) -> list[Result]:
+    """Return what an action makes of each item, in their order; `AT_ONCE` are under way."""
+    found: list[Result] = []
+    for start in range(0, len(items), AT_ONCE):
+        found += await asyncio.gather(*map(action, items[start : start + AT_ONCE]))
+    return found

@@ -331,7 +331,7 @@ class Parser(msgspec.Struct, frozen=True):
             raise of_no_json(str(error), bytes(body)) from None
 
     def parse_item(self, item: msgspec.Raw | bytes, place: int, *, line: bool) -> Any:
-        """Return the object of one item of a batch; errors name `items[place]`, or its line."""
+        """Return the object of one item of a batch; errors name `items[place]`."""
         try:
             return self.parse(item)
         except Invalid as error:
@@ -339,7 +339,7 @@ class Parser(msgspec.Struct, frozen=True):
         except Malformed as error:
             if not line:
                 raise
-            raise Malformed(f"line {place + 1}: {error.message}") from None
+            raise Malformed(f"items[{place}]: {error.message}") from None
 
 
 def parser(kind: type[T]) -> Parser:

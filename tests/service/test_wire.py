@@ -180,7 +180,7 @@ def test_a_batch_nested_without_end_is_refused() -> None:
 
 def test_a_broken_line_is_named_by_its_number() -> None:
     """In NDJSON the line that is not JSON is found, counted from 1."""
-    with pytest.raises(Malformed, match=r"^line 2: the body is not JSON"):
+    with pytest.raises(Malformed, match=r"^items\[1\]: the body is not JSON"):
         parse_batch(INSTANCE, b'{"x":[1]}\n{"x":[\n{"x":[1]}', lines=True)
 
 
