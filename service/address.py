@@ -29,8 +29,8 @@ SECRET_KEY = "mc:secret"  # noqa: S105 - the name of a key, not a secret
 PARTS = ("meta", "pending", "due", "log", "snap", "snap1", "parts", "estimate", "estimates")
 #: Tombstone buckets are this wide at least: a retry a minute later still gets its answer.
 MIN_BUCKET_MS = 60_000
-#: A bucket is kept until two more have gone by (`_done.lua`).
-_OLDEST_BUCKET = 2
+#: A bucket is kept until three more have gone by at most (`_done.lua`).
+_OLDEST_BUCKET = 3
 
 
 @dataclass(frozen=True, slots=True)

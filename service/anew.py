@@ -18,7 +18,7 @@ def begin_anew(meta: Meta, rates: str, since: int) -> Fold:
     rates in force, empty if there are none. What was decided before event `since` was decided by
     learners of the other version.
     """
-    fold = Fold(meta.spec, meta.uid)
+    fold = Fold(meta.spec, meta.origin)
     labels = parse_labels(meta.labels)
     come = [each.name for each in labels if each.name not in fold.codes]
     gone = [each.name for each in labels if not each.active]

@@ -131,8 +131,9 @@ class Calls:
         async def act(replica: Replica) -> bytes:
             _check_takes_labels(replica)
             await _look_for(replica, [item.label for item in items])
-            labels = _label_codes(replica, [item.label for item in items])
             rows = await _encode(replica.fold.encoder, [item.x for item in items])
+            # Last: while rows are encoded another log may be found, with other codes.
+            labels = _label_codes(replica, [item.label for item in items])
             pairs = [
                 (Example(label, x), item.request_id)
                 for label, x, item in zip(labels, rows, items, strict=True)
@@ -148,8 +149,8 @@ class Calls:
         async def act(replica: Replica) -> bytes:
             _check_takes_feedback(replica)
             await _look_for(replica, [item.label for item in items])
-            labels = _label_codes(replica, [item.label for item in items])
             rows = await _encode(replica.fold.encoder, [item.x for item in items])
+            labels = _label_codes(replica, [item.label for item in items])
             told = [
                 (Round(label, item.propensity, x), int(item.feedback), item.request_id)
                 for label, x, item in zip(labels, rows, items, strict=True)

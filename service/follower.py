@@ -62,7 +62,8 @@ class Follower:
         self.key = key
         self.spec = meta.spec
         self.address = Address.of(key, meta.uid, meta.spec)
-        self.fold = Fold(meta.spec, meta.uid)
+        self._origin = meta.origin
+        self.fold = Fold(meta.spec, meta.origin)
         #: Times that events were found to be lost; how many of these are counted in Redis.
         self.rewinds = self._counted = 0
         self.snapshot_seq = 0
@@ -129,7 +130,7 @@ class Follower:
             stored = await load_snapshots(self._store, self.address)
             foreign: list[Snapshot] = []
             for snapshot in (*stored, None):
-                fold = await asyncio.to_thread(Fold, self.spec, self.address.uid)
+                fold = await asyncio.to_thread(Fold, self.spec, self._origin)
                 try:
                     if snapshot is not None:
                         loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ from redis.exceptions import ConnectionError as Disconnected
 
 from service.address import Address
 from service.alarms import Alarms
-from service.errors import NotFound, ServiceError, Unavailable
+from service.errors import Invalid, NotFound, ServiceError, Unavailable
 from service.fold import Fold
 from service.follower import Unusable
 from service.ids import SECRET_BYTES
@@ -92,7 +92,13 @@ class Host:
         replica = await self.replica(key)
         begin_s = time.monotonic()
         try:
-            return await action(replica)
+            try:
+                return await action(replica)
+            except (Invalid, NotFound):
+                # Right, maybe, for the model that another worker has made of this name since.
+                with contextlib.suppress(Unavailable):
+                    await replica.catch_up()
+                raise
         except ModelGone:
             self._let_go(replica)
             return await action(await self.replica(key))

@@ -22,6 +22,8 @@ ID_CHARS = (NONCE_BYTES + TIME_BYTES + MAC_BYTES) * 4 // 3
 SECRET_BYTES = 32
 FINGERPRINT_BYTES = 8
 NO_FINGERPRINT = bytes(FINGERPRINT_BYTES)
+#: What a request id may be the id of.
+DECISION, ROUND, EXAMPLE = b"", b"round", b"example"
 
 
 class DecisionId(NamedTuple):
@@ -98,23 +100,18 @@ class NonceSource:
         return self._bulk[self._at - NONCE_BYTES : self._at]
 
 
-def nonce_of_request(request_id: str) -> bytes:
-    """Return the nonce that a client's request id always gets."""
-    return blake2b(request_id.encode(), digest_size=NONCE_BYTES).digest()
+def nonce_of_request(request_id: str, what: bytes = DECISION) -> bytes:
+    """Return the nonce that a client's request id always gets, for what it is the id of.
 
-
-def nonce_of_round(request_id: str) -> bytes:
-    """Return the nonce of a round that somebody else decided, told under this request id.
-
-    It is another one than that of a decision under the same id: whoever runs a model beside his
-    own policy may call both by the name of the visit.
+    A decision, a round that somebody else decided and an example may be called by the same name,
+    that of the visit, say: they have nothing to do with each other.
 
     Examples
     --------
-    >>> nonce_of_round("visit-1") == nonce_of_request("visit-1")
+    >>> nonce_of_request("visit-1", ROUND) == nonce_of_request("visit-1")
     False
     """
-    return blake2b(request_id.encode(), digest_size=NONCE_BYTES, person=b"round").digest()
+    return blake2b(request_id.encode(), digest_size=NONCE_BYTES, person=what).digest()
 
 
 def uniform_of(seed: int, nonce: bytes) -> float:

@@ -27,7 +27,10 @@ class Meta(NamedTuple):
     """What a model's meta hash says."""
 
     spec: ModelSpec
+    #: Of this very model; another one under its name, made or imported later, has another.
     uid: str
+    #: What the chain of its log began with: its uid, or what the model that it is a copy of has.
+    origin: str
     seq: int
     chain: str
     labels: str
@@ -52,6 +55,7 @@ class Meta(NamedTuple):
             return cls(
                 ModelSpec.from_json(fields["spec"]),
                 fields["uid"].decode(),
+                fields.get("origin", fields["uid"]).decode(),
                 int(fields["seq"]),
                 fields["chain"].decode(),
                 fields["labels"].decode(),

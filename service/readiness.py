@@ -127,6 +127,7 @@ async def check_redis(store: Store, settings: Settings) -> list[Check]:
 def _durable(info: dict[str, Any], config: dict[Any, Any]) -> list[Check]:
     appendonly = bool(info.get("aof_enabled"))
     fsync = config.get("appendfsync")
+    put_off = config.get("no-appendfsync-on-rewrite")
     return [
         Check("appendonly", appendonly, f"expected yes, got {'yes' if appendonly else 'no'}"),
         Check(
@@ -134,6 +135,12 @@ def _durable(info: dict[str, Any], config: dict[Any, Any]) -> list[Check]:
             # A Redis that hides its configuration is trusted; its operator set it.
             fsync in ("always", None),
             f"expected always, got {fsync or 'unknown: CONFIG GET is not allowed'}",
+        ),
+        Check(
+            "no-appendfsync-on-rewrite",
+            # While it rewrites its log, or saves, it would write nothing through to the disk.
+            put_off in ("no", None),
+            f"expected no, got {put_off or 'unknown: CONFIG GET is not allowed'}",
         ),
     ]
 
@@ -151,7 +158,7 @@ async def _refusal(store: Store) -> str:
 
 async def _config(store: Store) -> dict[Any, Any]:
     try:
-        return dict(await store.client.config_get("appendfsync"))
+        return dict(await store.client.config_get("appendfsync", "no-appendfsync-on-rewrite"))
     except ResponseError:
         return {}
 

@@ -26,12 +26,14 @@ from service.events import (
 from service.fold import Fold
 from service.follower import Follower
 from service.ids import (
+    DECISION,
+    EXAMPLE,
     NO_FINGERPRINT,
+    ROUND,
     DecisionId,
     IdSigner,
     NonceSource,
     nonce_of_request,
-    nonce_of_round,
 )
 from service.meta import Meta
 from service.replies import Recorded, Verdict
@@ -102,10 +104,11 @@ class Replica(Follower):
         Those of a request_id may stand: asked again, they are the same.
         """
         parts: list[asyncio.Task[list[Decided]]] = []
-        fold = self.fold
+        fold, first = self.fold, 0
         try:
             for some in self._groups(asks):
-                parts.append(asyncio.create_task(self._decide_all(fold, some)))
+                parts.append(asyncio.create_task(self._decide_all(fold, some, first)))
+                first += len(some)
                 # While Redis records one part, the next is decided; two are under way.
                 await asyncio.sleep(0)
                 if len(parts) > 1:
@@ -143,8 +146,11 @@ class Replica(Follower):
             with contextlib.suppress(ServiceError):
                 await self._store.withdraw(self.address, nonces)
 
-    async def _decide_all(self, fold: Fold, asks: Sequence[Ask]) -> list[Decided]:
+    async def _decide_all(self, fold: Fold, asks: Sequence[Ask], first: int) -> list[Decided]:
         answers = await self._decide([(fold, ask) for ask in asks], whole=True)
+        for place, answer in enumerate(answers, first):
+            if isinstance(answer, Conflict):
+                raise Conflict(f"items[{place}].{answer.message}")
         return [_decided(answer) for answer in answers]
 
     async def _decide(
@@ -227,6 +233,9 @@ class Replica(Follower):
             if decision is not None:
                 real.append((decision.nonce, decision.issued_ms, feedback))
                 places.append(place)
+        if len(real) < len(items):
+            # They may be of the model that another worker has made of this name since.
+            await self.catch_up()
         for start in range(0, len(real), SCRIPT_ITEMS):
             some = await self._admit(real[start : start + SCRIPT_ITEMS])
             for place, verdict in zip(places[start:], some, strict=False):
@@ -236,7 +245,7 @@ class Replica(Follower):
 
     async def learn(self, example: Example, request_id: str | None) -> Verdict:
         """Log one example and fold it."""
-        return await self._tellings.submit(self._example(example, request_id))
+        return await self._tellings.submit((self.fold, self._example(example, request_id)))
 
     async def learn_many(self, examples: Sequence[tuple[Example, str | None]]) -> list[Verdict]:
         """Log each example and fold them."""
@@ -244,23 +253,26 @@ class Replica(Follower):
 
     async def tell(self, told: Round, feedback: int, request_id: str | None) -> Verdict:
         """Log one round that somebody else decided and fold it."""
-        return await self._tellings.submit(self._round(told, feedback, request_id))
+        return await self._tellings.submit((self.fold, self._round(told, feedback, request_id)))
 
     async def tell_many(self, rounds: Sequence[tuple[Round, int, str | None]]) -> list[Verdict]:
         """Log each round that somebody else decided and fold them."""
         return await self._tell_all([self._round(*each) for each in rounds])
 
     def _example(self, example: Example, request_id: str | None) -> Telling:
-        return Telling(Kind.LEARN, self._nonce(request_id), None, pack_example(example))
+        nonce = self._nonce(request_id, EXAMPLE)
+        return Telling(Kind.LEARN, nonce, None, pack_example(example))
 
     def _round(self, told: Round, feedback: int, request_id: str | None) -> Telling:
-        nonce = self._nonces.next() if request_id is None else nonce_of_round(request_id)
+        nonce = self._nonce(request_id, ROUND)
         return Telling(Kind.ROUND, nonce, feedback, pack_round(told))
 
     async def _tell_all(self, items: Sequence[Telling]) -> list[Verdict]:
         verdicts: list[Verdict] = []
+        fold = self.fold
         for start in range(0, len(items), SCRIPT_ITEMS):
-            verdicts += await self._log_told(items[start : start + SCRIPT_ITEMS])
+            some = [(fold, item) for item in items[start : start + SCRIPT_ITEMS]]
+            verdicts += await self._log_told(some)
             await asyncio.sleep(0)
         return verdicts
 
@@ -271,9 +283,19 @@ class Replica(Follower):
         await self._read_own_writes(verdicts, entries)
         return verdicts
 
-    async def _log_told(self, items: Sequence[Telling]) -> list[Verdict]:
-        with self._appending(len(items)) as after:
-            verdicts, entries = await self._store.learn(self.address, items, after)
+    async def _log_told(self, told: Sequence[tuple[Fold, Telling]]) -> list[Verdict]:
+        """Log what is told, each with the fold that its label's code is of."""
+        fold, items = self.fold, [item for _, item in told]
+        if any(read_with is not fold for read_with, _ in told):
+            raise Unavailable(ANOTHER_LOG)
+        try:
+            with self._appending(len(items)) as after:
+                verdicts, entries = await self._store.learn(
+                    self.address, items, after, fold.seq, fold.chain
+                )
+        except LogBroken as error:
+            await self.catch_up()
+            raise Unavailable(ANOTHER_LOG) from error
         await self._read_own_writes(verdicts, entries)
         return verdicts
 
@@ -296,8 +318,8 @@ class Replica(Follower):
         if self.fold.seq < written:
             await self.catch_up()
 
-    def _nonce(self, request_id: str | None) -> bytes:
-        return self._nonces.next() if request_id is None else nonce_of_request(request_id)
+    def _nonce(self, request_id: str | None, what: bytes = DECISION) -> bytes:
+        return self._nonces.next() if request_id is None else nonce_of_request(request_id, what)
 
 
 def _decided(answer: Decided | Exception) -> Decided:

@@ -46,6 +46,9 @@ IMPORTING = "importing"
 #: An import that brings nothing for so long has ended with its worker, and Redis removes it. Longer
 #: than a client may take for its next line (`body_timeout_s`).
 IMPORT_LEASE_MS = 2 * 3_600_000
+#: An import that has brought something so lately is under way, and nobody else may begin one. Not
+#: longer, for what a worker that was killed has left is in the way of the next try.
+IMPORT_BUSY_MS = 60_000
 #: Entries that one command takes of a whole log read backwards: the store has answered the calls of
 #: others before they notice. And commands of one round trip, which may take long.
 BACK_ENTRIES, BACK_PARTS = 64, 8
@@ -111,7 +114,8 @@ class Store:
     ) -> bool:
         """Create the model, unless there is one already; say whether it is new.
 
-        Raises Conflict where its tenant would have more than `most` models.
+        Raises Conflict where its tenant would have more than `most` models, or an import under the
+        name is under way.
         """
         mine = await self._of_tenant(key)
         if len(mine) >= most and key not in mine:
@@ -122,8 +126,13 @@ class Store:
         # On the list before it is there, whoever is killed; and again after it, because whoever
         # deletes another one of this name may have taken it off in between.
         await self.guard(self.client.sadd(MODELS_KEY, key))
-        reply = await self.run(scripts.CREATE, keys, [lease_ms, *flat])
+        reply = await self.run(
+            scripts.CREATE, keys, [lease_ms, IMPORT_LEASE_MS - IMPORT_BUSY_MS, *flat]
+        )
         await self.guard(self.client.sadd(MODELS_KEY, key))
+        if reply[0] == b"busy":
+            what = "a model is being imported, or relearned, under this name"
+            raise Conflict(f"{what}: wait for it, or end it by deleting the name")
         if reply[0] != b"ok":
             return False
         # Others may have come at the same moment: the oldest stay.
@@ -313,14 +322,20 @@ class Store:
         return [verdict_of(raw) for raw in reply[1]], entries
 
     async def learn(
-        self, address: Address, items: Sequence[Telling], after: int
+        self, address: Address, items: Sequence[Telling], after: int, seq: int, chain: str
     ) -> tuple[list[Verdict], list[Entry]]:
-        """Log each example or round once; return verdicts and the log after `after`."""
-        argv: list[Any] = [address.uid, address.bucket_ms, after, READ_ENTRIES, len(items)]
+        """Log each example or round once; return verdicts and the log after `after`.
+
+        `seq` and `chain` say of which fold the labels' codes are; LogBroken if the log has not.
+        """
+        argv: list[Any] = [address.uid, address.bucket_ms, after, READ_ENTRIES]
+        argv += [seq, chain, len(items)]
         for kind, nonce, feedback, record in items:
             argv += [kind.value, nonce, "-" if feedback is None else feedback, record]
         keys = [address.part("meta"), address.part("log"), address.done]
         reply = await self._run_now(scripts.LEARN, keys, argv)
+        if reply[0] == b"foreign":
+            raise LogBroken(f"the log at event {seq} is not the one that labels were read with")
         entries = entries_of(reply[2]) + own_entries(items, reply)
         return [verdict_of(raw) for raw in reply[1]], entries
 

@@ -77,7 +77,7 @@ def _header(meta: Meta, labels: list[str], snapshot: Snapshot | None) -> bytes:
         state = base64.b64encode(b"".join(snapshot.parts)).decode()
         kept = SnapshotLine(snapshot.seq, snapshot.chain, state)
     head = Head(meta.seq, meta.chain)
-    header = Header(FORMAT, meta.spec.to_dict(), meta.uid, labels, meta.counters, head, kept)
+    header = Header(FORMAT, meta.spec.to_dict(), meta.origin, labels, meta.counters, head, kept)
     return msgspec.json.encode(header) + b"\n"
 
 
@@ -108,7 +108,9 @@ async def import_model(
             raise Invalid.of("labels", "the labels that the events lead to", header.labels)
         check_together(fold.contest.learners, "events")
         whole = await asyncio.to_thread(_whole, fold)
-        await finish_import(store, key, token, header.uid, _changed_fields(fold), whole)
+        # Not the other one's uid: workers would take this for the model that they had before.
+        fields = _changed_fields(fold) | {"origin": header.uid}
+        await finish_import(store, key, token, secrets.token_hex(8), fields, whole)
     except BaseException:
         await store.abandon_import(key, token)
         raise

@@ -3,7 +3,7 @@
 -- The includer has set: done (key prefix, same hash tag), width (ms), now.
 -- Tombstones are kept here until `write_tombstones`: one write a bucket, whatever the batch.
 local HEAD_BYTES = 36
-local buried, graves = {}, {}
+local graves = {}
 
 local function bucket_of(issued)
   return math.floor(issued / width)
@@ -20,19 +20,28 @@ local function bury(issued, nonce, outcome, at_seq, record)
   graves[bucket] = grave
   grave[#grave + 1] = nonce
   grave[#grave + 1] = tombstone
-  buried[nonce] = tombstone
+  grave[nonce] = tombstone
+end
+
+-- What was buried in this call.
+local function just_buried(issued, nonce)
+  local grave = graves[bucket_of(issued)]
+  return grave and grave[nonce]
 end
 
 local function write_tombstones()
   for bucket, grave in pairs(graves) do
     local key = bucket_key(bucket)
     redis.call('HSET', key, unpack(grave))
-    redis.call('PEXPIREAT', key, string.format('%.0f', (bucket + 3) * width))
+    -- Two more are looked at. Where more decisions come, the third goes at once and is freed aside;
+    -- its end would hold up a Redis that frees what expires by itself, for a second a million.
+    redis.call('PEXPIREAT', key, string.format('%.0f', (bucket + 4) * width))
+    redis.call('UNLINK', bucket_key(bucket - 3))
   end
 end
 
 local function tombstone_of(issued, nonce)
-  return buried[nonce] or redis.call('HGET', bucket_key(bucket_of(issued)), nonce)
+  return just_buried(issued, nonce) or redis.call('HGET', bucket_key(bucket_of(issued)), nonce)
 end
 
 -- The tombstone of something issued within the last two widths, whenever that was. One width ahead

@@ -21,8 +21,9 @@ local function end_decision(nonce, issued, kind, outcome, bit, record)
 end
 
 local function admit(nonce, issued, bit)
-  local record = not buried[nonce] and redis.call('HGET', pending, nonce)
-  if record then
+  local record = not just_buried(issued, nonce) and redis.call('HGET', pending, nonce)
+  -- Under a request_id another decision may have been made since, of which this says nothing.
+  if record and struct.unpack('>I8', string.sub(record, 1, 8)) == issued then
     if now > issued + window then
       end_decision(nonce, issued, 'x', 'x', '-', record)
       expired, late = expired + 1, late + 1

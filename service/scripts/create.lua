@@ -1,11 +1,15 @@
 #!lua
 -- Create a model, or begin to import one, unless it is there; what a broken import left goes.
 -- KEYS: every part of the model, meta first
--- ARGV: lease (ms; how long an import may bring nothing, 0 for none), field, value, ...
+-- ARGV: lease (ms; how long an import may bring nothing, 0 for none), what is left of a lease while
+-- one is under way (ms), field, value, ...
 local meta = KEYS[1]
 if redis.call('HEXISTS', meta, 'uid') == 1 then return {'there'} end
+if redis.call('HEXISTS', meta, 'importing') == 1 and redis.call('PTTL', meta) > tonumber(ARGV[2]) then
+  return {'busy'}
+end
 redis.call('UNLINK', unpack(KEYS))
-for i = 2, #ARGV, 2 do
+for i = 3, #ARGV, 2 do
   redis.call('HSET', meta, ARGV[i], ARGV[i + 1])
 end
 local clock = redis.call('TIME')

@@ -9,13 +9,8 @@ local meta, pending, due, log, done = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5
 local width = tonumber(ARGV[4])
 local head = redis.call('HMGET', meta, 'uid', 'seq', 'chain')
 if head[1] ~= ARGV[1] then return {'gone'} end
-if ARGV[5] == head[2] then
-  if ARGV[6] ~= head[3] then return {'foreign'} end
-elseif ARGV[5] ~= '0' then
-  local id = ARGV[5] .. '-0'
-  local entry = redis.call('XRANGE', log, id, id)[1]
-  if not entry or entry[2][4] ~= ARGV[6] then return {'foreign'} end
-end
+--include _lies_on
+if not lies_on(ARGV[5], ARGV[6]) then return {'foreign'} end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local stamp = struct.pack('>I8', now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -30,6 +30,7 @@ from service.fold import Fold
 from service.host import initial_fields
 from service.ids import NO_FINGERPRINT
 from service.replica import Decided, Replica
+from service.replies import Verdict
 from service.spec import ModelSpec
 from service.store import Store, connect
 
@@ -177,10 +178,16 @@ async def counters(store: Store, address: Address) -> dict[str, int]:
     return found | ({"pending": pending} if pending else {})
 
 
+async def tell(
+    store: Store, address: Address, items: Sequence[Telling], after: int = 0
+) -> tuple[list[Verdict], list[Entry]]:
+    """Log what is told, with labels' codes of the very first fold."""
+    return await store.learn(address, items, after, 0, first_chain(address.uid))
+
+
 async def learn(store: Store, address: Address, first: int, count: int) -> None:
     """Log examples; their number is their seq."""
-    items = [example(number) for number in range(first, first + count)]
-    await store.learn(address, items, 0)
+    await tell(store, address, [example(number) for number in range(first, first + count)])
 
 
 async def fold_again(store: Store, address: Address) -> bytes:

@@ -49,6 +49,14 @@ def test_a_spec_that_is_no_json_is_malformed(http: httpx.Client, body: bytes) ->
     assert (answer.status_code, refused(answer.json())) == (400, "malformed")
 
 
+def test_a_spec_that_is_no_json_says_where(http: httpx.Client) -> None:
+    """Who left a comma too many is told at which character."""
+    answer = http.post("/v1/models", content=b'{"name": "ads",}', headers=JSON)
+    message = answer.json()["error"]["message"]
+    assert message.startswith("the body is not JSON: ")
+    assert message.endswith((" (character 14)", " (character 15)"))
+
+
 def test_a_model_made_anew_knows_nothing_of_the_old_one(http: httpx.Client) -> None:
     """Ids of the deleted model are unknown to its successor of the same name."""
     model = Model(http)
@@ -203,14 +211,16 @@ def test_examples_are_learned_once(http: httpx.Client) -> None:
 
 
 def test_a_request_id_is_one_question(model: Model) -> None:
-    """An id that asked for a decision cannot teach an example, nor the other way round."""
-    asked = {"x": [1, 2, 3], "request_id": "asked"}
-    decision = model.post("predict", asked)
+    """An id may name a decision and an example, which have nothing to do with each other."""
+    visit = {"x": [1, 2, 3], "request_id": "visit"}
+    example, other = visit | {"label": "a"}, visit | {"x": [1, 2, 4]}
+    assert model.post("learn", example)["status"] == "applied"
+    decision = model.post("predict", visit)
     model.post("feedback", {"decision_id": decision["decision_id"], "feedback": 1})
-    assert refused(model.post("learn", asked | {"label": "a"}, 409)) == "conflict"
-    taught = {"x": [1, 2, 3], "request_id": "taught"}
-    model.post("learn", taught | {"label": "a"})
-    assert refused(model.post("predict", taught, 409)) == "conflict"
+    assert model.post("learn", example)["status"] == "duplicate"
+    assert model.post("predict", visit)["decision_id"] == decision["decision_id"]
+    assert refused(model.post("predict", other, 409)) == "conflict"
+    assert refused(model.post("learn", other | {"label": "a"}, 409)) == "conflict"
 
 
 def test_a_feedback_learner_refuses_what_it_cannot_learn(http: httpx.Client) -> None:

@@ -14,7 +14,7 @@ from service.challengers import Recorded
 from service.codec import CodecError, encode_state
 from service.events import ChallengerChange, Entry, Event, Kind, LabelChange, Round
 from service.fold import Fold
-from service.ids import nonce_of_round, uniform_of
+from service.ids import ROUND, nonce_of_request, uniform_of
 from tests.service.folds import LEARNERS, admin, entry_of, fold_of, round_of, row_of
 
 SEED = 5
@@ -26,7 +26,7 @@ def told_round(number: int, label: int | None = None, propensity: float = 0.25) 
     """Return a round as somebody else would decide it, for no good reason."""
     code = number % 3 if label is None else label
     payload = Round(code, propensity, row_of(number))
-    return Event(Kind.ROUND, number, nonce_of_round(f"r{number}"), number % 2, payload)
+    return Event(Kind.ROUND, number, nonce_of_request(f"r{number}", ROUND), number % 2, payload)
 
 
 def challenger_event(change: ChallengerChange) -> Event:

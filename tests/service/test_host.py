@@ -310,10 +310,32 @@ async def test_a_model_made_anew_is_served_anew(store_url: str) -> None:
         assert host.replicas == []
 
 
+async def test_what_another_worker_made_anew_is_looked_for(store_url: str) -> None:
+    """Protects valid feedback, and new features, from a copy that is of the model before."""
+    async with opened(store_url) as store:
+        host, other = Host(store, Settings()), Host(store, Settings())
+        address = await make(store)
+        for each in (host, other):
+            await each.use(address.key, ask(1))
+        await _make_again(store, address)
+        decided = await other.use(address.key, ask(1))
+        text = str(decided.decision_id)
+        old = await host.replica(address.key)
+        assert (await host.use(address.key, lambda r: r.feedback(text, 1))).status == "applied"
+        assert await host.replica(address.key) is not old
+        await _make_again(store, address)
+        text = str((await other.use(address.key, ask(1))).decision_id)
+        (verdict, unknown) = await host.use(
+            address.key, lambda r: r.feedback_many([(text, 0), ("forged", 1)])
+        )
+        assert (verdict.status, unknown.status) == ("applied", "unknown")
+
+
 async def _make_again(store: Store, address: Address) -> None:
     spec = (await store.meta(address.key)).spec
     await store.delete(address.key)
-    _, new = await Host(store, Settings()).create(address.key, spec, "f" * 16)
+    host = Host(store, Settings(max_models=10_000))
+    _, new = await host.create(address.key, spec, secrets.token_hex(8))
     assert new
 
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from service.ids import (
     ID_CHARS,
     NONCE_BYTES,
+    ROUND,
     DecisionId,
     IdSigner,
     NonceSource,
     fingerprint_of,
     nonce_of_request,
-    nonce_of_round,
     uniform_of,
 )
 
@@ -113,8 +113,8 @@ def test_a_request_has_its_nonce_for_ever() -> None:
 
 def test_a_round_told_has_another_nonce_than_a_decision() -> None:
     """Whoever names both by the visit has neither taken for the other, after any restart."""
-    assert nonce_of_round("request-1").hex() == "0d20ec3d71ece6d7fbf3aff2"
-    assert nonce_of_round("request-1") != nonce_of_request("request-1")
+    assert nonce_of_request("request-1", ROUND).hex() == "0d20ec3d71ece6d7fbf3aff2"
+    assert nonce_of_request("request-1", ROUND) != nonce_of_request("request-1")
 
 
 def test_ids_and_fingerprints_are_pinned() -> None:

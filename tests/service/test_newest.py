@@ -9,7 +9,7 @@ import pytest
 
 from service.events import Decision
 from service.newest import Logged, doubt_about, doubt_of, read_newest
-from tests.service.stores import admit, decide, example, make, opened, told_round
+from tests.service.stores import admit, decide, example, make, opened, tell, told_round
 
 MANY = 1_000_000
 
@@ -21,7 +21,7 @@ async def test_silence_is_a_bit_where_it_is_a_missing_click(
     """Protects models that hear of clicks only from being told that all rounds were clicked."""
     async with opened(store_url) as store:
         address = await make(store, on_expiry=on_expiry, window_s=0.1)
-        await store.learn(address, [told_round(1, feedback=0), example(2)], 0)
+        await tell(store, address, [told_round(1, feedback=0), example(2)], 0)
         first, second = await decide(store, address, 3, 4)
         await admit(store, address, 4, second, 1)
         await asyncio.sleep(0.15)

@@ -33,7 +33,11 @@ async def store(valkey_url: str) -> AsyncIterator[Store]:
     """Return a store with every setting put back afterwards."""
     store = Store(connect(valkey_url, 1.5))
     yield store
-    for name, value in (("appendfsync", "always"), ("maxmemory-policy", "noeviction")):
+    for name, value in (
+        ("appendfsync", "always"),
+        ("no-appendfsync-on-rewrite", "no"),
+        ("maxmemory-policy", "noeviction"),
+    ):
         await store.client.config_set(name, value)
     await store.client.config_set("appendonly", "yes")
     await store.close()
@@ -60,6 +64,7 @@ async def test_a_safe_store_is_ready(store_url: str) -> None:
         "eviction",
         "appendonly",
         "appendfsync",
+        "no-appendfsync-on-rewrite",
     ]
 
 
@@ -69,6 +74,7 @@ async def test_a_safe_store_is_ready(store_url: str) -> None:
         ("maxmemory-policy", "allkeys-lru", "eviction", ["eviction"]),
         ("appendfsync", "everysec", "appendfsync", []),
         ("appendonly", "no", "appendonly", []),
+        ("no-appendfsync-on-rewrite", "yes", "no-appendfsync-on-rewrite", []),
     ],
 )
 async def test_an_unsafe_store_is_named(

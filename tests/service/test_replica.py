@@ -12,7 +12,7 @@ import pytest
 from service.address import Address
 from service.deciding import Ask
 from service.errors import Conflict, Invalid, NotFound, Unavailable
-from service.events import Entry, Example, LabelChange
+from service.events import Entry, Example, LabelChange, Round
 from service.fold import Fold
 from service.ids import nonce_of_request
 from service.replica import Decided, Replica
@@ -32,6 +32,7 @@ from tests.service.stores import (
     replica_of,
     row,
     two_snapshots,
+    whole_log,
 )
 
 PATIENCE_S = 10.0
@@ -169,6 +170,61 @@ async def test_no_decision_of_a_given_up_fold_is_recorded(store_url: str) -> Non
         assert await store.pending(address.key) == 0
 
 
+async def test_nothing_told_of_a_lost_history_is_logged(store_url: str) -> None:
+    """Protects from labels' codes that are others', or none's, where a label was lost."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        old, new = await replica_of(store, address), await replica_of(store, address)
+        await add_label(store, address)
+        await old.catch_up()
+        await lose_tail(store, address, 0)
+        await new.catch_up()
+        example, told = Example(old.fold.codes["new"], row(1)), Round(0, 0.5, row(1))
+        for call in (
+            lambda: old.learn(example, None),
+            lambda: old.tell_many([(told, 1, None)]),
+        ):
+            waiting = asyncio.create_task(call())
+            with pytest.raises(Unavailable, match="another one"):
+                await waiting
+            # Found out, it goes on; for the next call it has to be lost anew.
+            assert old.fold.seq == new.fold.seq
+            await add_label(store, address)
+            await old.catch_up()
+            await lose_tail(store, address, 0)
+            await new.catch_up()
+        assert await whole_log(store, address) == []
+
+
+async def test_what_is_told_while_a_copy_rewinds_is_refused(store_url: str) -> None:
+    """A label's code is of the fold that it was read with, and may be another's in the next one."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        replica, other = await replica_of(store, address), await replica_of(store, address)
+        waiting = asyncio.create_task(replica.learn(Example(1, row(1)), None))
+        await asyncio.sleep(0)
+        replica.fold = other.fold
+        with pytest.raises(Unavailable, match="another one"):
+            await waiting
+        assert await whole_log(store, address) == []
+
+
+async def test_a_request_id_names_one_of_each(store_url: str) -> None:
+    """A visit may name a decision, a round and an example: none is taken for another."""
+    async with opened(store_url) as store:
+        replica = await replica_of(
+            store, await make(store, learner={"kind": "banditron", "gamma": 0.1})
+        )
+        decided = await replica.predict(Ask(row(1), "visit", None))
+        for status in ("applied", "duplicate"):
+            verdict = await replica.learn(Example(1, row(1)), "visit")
+            told = await replica.tell(Round(1, 0.5, row(1)), 1, "visit")
+            heard = await replica.feedback(str(decided.decision_id), 1)
+            assert {verdict.status, told.status, heard.status} == {status}
+        again = await replica.predict(Ask(row(1), "visit", None))
+        assert again.decision_id == decided.decision_id
+
+
 async def add_label(store: Store, address: Address) -> None:
     """Add a label that every decision among `allowed` of it has to choose."""
     meta = await store.meta(address.key)
@@ -244,7 +300,7 @@ async def test_a_batch_is_refused_as_a_whole(store_url: str) -> None:
         replica = await replica_of(store, await make(store, max_pending=4))
         await replica.predict(Ask(row(1), "r", None))
         asks = [Ask(row(i), f"n{i}", None) for i in range(2)]
-        with pytest.raises(Conflict, match="request_id"):
+        with pytest.raises(Conflict, match=r"^items\[2\]\.request_id: "):
             await replica.predict_many([*asks, Ask(row(2), "r", None)])
         with pytest.raises(Invalid, match="allowed"):
             await replica.predict_many([*asks, Ask(row(2), None, [])])

@@ -14,7 +14,7 @@ from learners import NoiseRates, Outcome
 from learners import create as create_learner
 from learners.evaluation import AssumedRates, Evaluation, Rounds, weights_of
 from service.events import Event, Kind, Round, chain_after, pack_body
-from service.ids import nonce_of_round, uniform_of
+from service.ids import ROUND, nonce_of_request, uniform_of
 from tests.service.apps import NDJSON, Json, app_client, create
 from tests.service.stores import fold_again, make, opened, play, replica_of, row
 from tests.service.test_evaluation import evaluated, near, policy
@@ -281,7 +281,7 @@ async def test_the_deciding_learner_is_judged_as_one_that_did_not_decide(
         assert (got["rounds"], got["ips"]) == (1500, near(expected.ips(weights)))
         assert got["snips"] == near(snips)
         # The label that it would have drawn stands for all its probabilities.
-        uniforms = [uniform_of(3, nonce_of_round(f"r{i}")) for i in range(1500)]
+        uniforms = [uniform_of(3, nonce_of_request(f"r{i}", ROUND)) for i in range(1500)]
         shown = (probabilities.cumsum(1) > np.array(uniforms)[:, np.newaxis]).argmax(1)
         robust = expected.doubly_robust(weights, expected.predicted[np.arange(1500), shown])
         assert got["dr"] == near(robust)

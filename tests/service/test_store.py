@@ -31,6 +31,7 @@ from tests.service.stores import (
     opened,
     raw_client,
     record,
+    tell,
     told_round,
     whole_log,
 )
@@ -93,7 +94,7 @@ async def test_what_a_worker_holds_is_not_sent_back(store_url: str) -> None:
         (answer,), nothing = await store.admit(address, items[:1], 3, records[:1])
         assert (answer.status, nothing) == ("duplicate", [])
         told = [example(9), example(9), told_round(10), told_round(11, feedback=0), told_round(10)]
-        _, entries = await store.learn(address, told, 2)
+        _, entries = await tell(store, address, told, 2)
         assert len(entries) == 4
         assert entries == (await whole_log(store, address))[2:]
 
@@ -276,8 +277,39 @@ async def test_late_feedback_expires_the_decision(store_url: str) -> None:
         assert await counters(store, address) == {"decisions": 1, "expired": 1, "late": 2}
 
 
+async def test_an_old_id_ends_no_newer_decision(store_url: str) -> None:
+    """Protects the click on what was decided anew under a request_id, when the old one comes."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        (issued,) = await decide(store, address, 1)
+        long_ago = issued - 4 * address.bucket_ms
+        items = [(nonce(1), long_ago, 1), (nonce(1), issued, 1), (nonce(1), long_ago, 1)]
+        verdicts, _ = await store.admit(address, items, 0)
+        assert [verdict.status for verdict in verdicts] == ["late", "applied", "late"]
+        assert await counters(store, address) == {
+            "decisions": 1,
+            "feedback": 1,
+            "clicks": 1,
+            "late": 2,
+        }
+
+
+async def test_old_tombstones_are_freed_aside(store_url: str) -> None:
+    """Protects others from a Redis that frees a million of them by itself when they expire."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        client = raw_client(store)
+        (issued,) = await decide(store, address, 1)
+        bucket = issued // address.bucket_ms
+        for age in (2, 3):
+            await client.hset(f"{address.done}:{bucket - age}", "nonce", "x")
+        await admit(store, address, 1, issued, 1)
+        there = [await client.exists(f"{address.done}:{bucket - age}") for age in (0, 2, 3)]
+        assert there == [1, 1, 0]
+
+
 async def test_tombstones_have_their_time(store_url: str) -> None:
-    """Tombstones go away by themselves: two bucket widths after the decision at the earliest."""
+    """Tombstones go away by themselves: three bucket widths after the decision at the earliest."""
     async with opened(store_url) as store:
         address = await make(store, window_s=BRIEF_S)
         assert address.bucket_ms == MIN_BUCKET_MS
@@ -285,7 +317,7 @@ async def test_tombstones_have_their_time(store_url: str) -> None:
         await admit(store, address, 1, issued, 1)
         key = f"{address.done}:{issued // MIN_BUCKET_MS}"
         at_ms = issued + await raw_client(store).pttl(key)
-        assert issued + 2 * MIN_BUCKET_MS <= at_ms <= issued + 3 * MIN_BUCKET_MS + 1000
+        assert issued + 3 * MIN_BUCKET_MS <= at_ms <= issued + 4 * MIN_BUCKET_MS + 1000
 
 
 # -- examples and administrative events -------------------------------------------------------
@@ -294,16 +326,35 @@ async def test_an_example_is_learned_once(store_url: str) -> None:
     async with opened(store_url) as store:
         address = await make(store)
         items = [example(1, 1), example(1, 1), example(1, 2)]
-        verdicts, entries = await store.learn(address, items, 0)
+        verdicts, entries = await tell(store, address, items, 0)
         assert [(v.status, v.seq) for v in verdicts] == [
             ("applied", 1),
             ("duplicate", 1),
             ("conflict", 1),
         ]
         assert len(entries) == 1
-        verdicts, _ = await store.learn(address, items[1:], 0)
+        verdicts, _ = await tell(store, address, items[1:], 0)
         assert [v.status for v in verdicts] == ["duplicate", "conflict"]
         assert await counters(store, address) == {"learned": 1, "duplicates": 2, "conflicts": 2}
+
+
+@pytest.mark.parametrize(
+    ("seq", "chain"), [(0, "f" * 16), (1, "f" * 16), (2, "f" * 16), (3, ""), (9, "f" * 16)]
+)
+async def test_what_is_told_of_another_log_is_refused(store_url: str, seq: int, chain: str) -> None:
+    """Protects from a label's code that is another label's since Redis lost a change of labels."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        if seq:
+            await learn(store, address, 1, 2)
+        with pytest.raises(LogBroken):
+            await store.learn(address, [example(3)], 0, seq, chain)
+        await learn(store, address, 3, 1)
+        entries = await whole_log(store, address)
+        for entry in entries:
+            number = 10 + entry.seq
+            (verdict,), _ = await store.learn(address, [example(number)], 0, *entry[:2])
+            assert verdict.status == "applied"
 
 
 @pytest.mark.parametrize("ahead", [1, -1, -2])
@@ -318,9 +369,9 @@ async def test_what_ended_lately_is_not_done_twice(store_url: str, ahead: int) -
             bucket = issued_ms // address.bucket_ms
             await client.rename(f"{address.done}:{bucket}", f"{address.done}:{bucket + ahead}")
 
-        _, (entry,) = await store.learn(address, [example(1)], 0)
+        _, (entry,) = await tell(store, address, [example(1)], 0)
         await move(unpack_body(entry.body).time_ms)
-        (verdict,), _ = await store.learn(address, [example(1)], 0)
+        (verdict,), _ = await tell(store, address, [example(1)], 0)
         assert (verdict.status, verdict.seq) == ("duplicate", 1)
         (issued,) = await decide(store, address, 2)
         await admit(store, address, 2, issued, 1)
@@ -340,7 +391,7 @@ async def test_a_round_of_somebody_else_is_learned_once(store_url: str) -> None:
             example(1),
         ]
         items = [told_round(1), told_round(1), *others, told_round(2, feedback=0)]
-        verdicts, entries = await store.learn(address, items, 0)
+        verdicts, entries = await tell(store, address, items, 0)
         assert [tuple(verdict) for verdict in verdicts] == [
             ("applied", 1, 1),
             ("duplicate", 1, 1),
@@ -352,7 +403,7 @@ async def test_a_round_of_somebody_else_is_learned_once(store_url: str) -> None:
             (Kind.ROUND, 1),
             (Kind.ROUND, 0),
         ]
-        verdicts, _ = await store.learn(address, [told_round(2, feedback=0), told_round(2)], 0)
+        verdicts, _ = await tell(store, address, [told_round(2, feedback=0), told_round(2)], 0)
         assert [tuple(verdict) for verdict in verdicts] == [
             ("duplicate", 2, 0),
             ("conflict", 2, None),

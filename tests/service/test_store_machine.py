@@ -18,7 +18,16 @@ from hypothesis.stateful import (
 from service.events import Entry, Telling, chain_after, first_chain, unpack_body, unpack_decision
 from service.snapshots import Snapshot, load_snapshots, store_snapshot
 from service.store import Store, connect
-from tests.service.stores import TIMEOUT_S, example, make, nonce, raw_client, record, told_round
+from tests.service.stores import (
+    TIMEOUT_S,
+    example,
+    make,
+    nonce,
+    raw_client,
+    record,
+    tell,
+    told_round,
+)
 
 WINDOW_S = 0.1
 MOST_PENDING = 4
@@ -167,7 +176,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def tell(self, number: int, label: int, item: Telling) -> None:
         """Log what is told, and check what becomes of it; `label` is what tells it apart."""
-        (verdict,), _ = self.run(self.store.learn(self.address, [item], len(self.log)))
+        (verdict,), _ = self.run(tell(self.store, self.address, [item], len(self.log)))
         if number in self.learned:
             seq, first = self.learned[number]
             expected = "duplicate" if first == label else "conflict"

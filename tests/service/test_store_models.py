@@ -36,6 +36,7 @@ from tests.service.stores import (
     opened,
     raw_client,
     record,
+    tell,
     whole_log,
 )
 
@@ -72,7 +73,7 @@ async def test_another_incarnation_is_gone(store_url: str) -> None:
         calls: list[Any] = [
             store.decide(stranger, [(nonce(1), False, record())], 0, ""),
             store.admit(stranger, [(nonce(1), 0, 1)], 0),
-            store.learn(stranger, [example(1)], 0),
+            tell(store, stranger, [example(1)], 0),
             store.expire_due(stranger),
             store.append(stranger, "r", nonce(1), b"{}", ("rates", "", "x")),
             store.read(stranger, 0),
@@ -133,7 +134,7 @@ def test_tombstones_are_sought_where_they_may_be() -> None:
     """Buckets live until two more have gone by; one ahead may be there if a clock went back."""
     spec = ModelSpec.model_validate(SPEC | {"window_s": 100.0})
     address = Address.of("t/m", "uid", spec)
-    assert address.tombstones(1_050_000) == [f"mc:{{t/m}}:done:uid:{b}" for b in (8, 9, 10, 11)]
+    assert address.tombstones(1_050_000) == [f"mc:{{t/m}}:done:uid:{b}" for b in (7, 8, 9, 10, 11)]
 
 
 async def test_a_model_too_many_is_not_made_even_for_a_moment(
@@ -268,12 +269,35 @@ async def begun_import(store: Store) -> tuple[str, list[Entry]]:
     return key, await whole_log(store, source)
 
 
-async def test_a_model_begins_without_what_an_import_has_left(store_url: str) -> None:
+@pytest.mark.parametrize("fields", [{"uid": "new"}, {IMPORTING: "u", "seq": "0"}])
+async def test_an_import_under_way_is_in_nobodys_hands(
+    store_url: str, fields: dict[str, str]
+) -> None:
+    """Protects a backup that is restored from the app that makes sure its model is there."""
+    async with opened(store_url) as store:
+        key, entries = await begun_import(store)
+        spec = (await store.meta(key.removesuffix("y"))).spec
+        for _ in range(2):
+            with pytest.raises(Conflict, match="is being imported, or relearned"):
+                await store.create(key, spec, fields)
+            await store.import_entries(key, "t", entries[:1])
+            entries = entries[1:]
+        await finish_import(store, key, "t", "its", {}, Snapshot(2, "", "", []))
+        assert not await store.create(key, spec, {"uid": "new"})
+        assert await store.delete(key)
+        assert await store.create(key, spec, {"uid": "new"})
+
+
+async def test_a_model_begins_without_what_an_import_has_left(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever takes the name of one whose worker was killed gets a log of his own."""
+    monkeypatch.setattr(store_module, "IMPORT_BUSY_MS", 50)
     async with opened(store_url) as store:
         key, entries = await begun_import(store)
         await store.import_entries(key, "t", entries)
         address = await make(store)
+        await asyncio.sleep(0.1)
         assert await store.create(key, (await store.meta(address.key)).spec, {"uid": "new"})
         client = raw_client(store)
         assert await client.keys(f"mc:{{{key}}}:*") == [f"mc:{{{key}}}:meta".encode()]

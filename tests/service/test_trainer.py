@@ -25,7 +25,7 @@ from service.settings import Settings
 from service.spec import ModelSpec
 from service.trainer import READ, Progress, estimate, read_block, record_of, result_of
 from service.wire import Estimate, LabelRates
-from tests.service.stores import admit, decide, example, opened, told_round
+from tests.service.stores import admit, decide, example, opened, tell, told_round
 from tests.service.stores import make as make_model
 from tests.serving import Service, running_service
 from tests.torture.cluster import wait_until
@@ -240,9 +240,9 @@ async def test_an_estimate_is_made_from_the_newest_rounds_whoever_decided(
         address = await make_model(store)
         spec = (await store.meta(address.key)).spec
         (issued,) = await decide(store, address, 1)
-        await store.learn(address, [told_round(2, label=2), example(3)], 0)
+        await tell(store, address, [told_round(2, label=2), example(3)], 0)
         await admit(store, address, 1, issued, 1)
-        await store.learn(address, [told_round(4, label=1, feedback=0)], 0)
+        await tell(store, address, [told_round(4, label=1, feedback=0)], 0)
         block = await read_block(store, address, spec)
         assert (block.labels.tolist(), block.feedback.tolist()) == ([2, 0, 1], [1, 1, 0])
         assert block.xs.tolist() == [[0.5, -1.0]] * 3

@@ -113,6 +113,26 @@ async def test_an_import_is_the_model_bit_for_bit(client: httpx.AsyncClient) -> 
             assert mine[name] == its[name]
 
 
+async def test_an_import_is_another_model_than_before(valkey_url: str) -> None:
+    """Protects from a worker that goes on with the old spec under the new one's name."""
+    async with app_client(valkey_url) as one, app_client(valkey_url) as other:
+        path = await model_with_history(one)
+        assert await state(other, path) == await state(one, path)
+        header, *lines = await exported(one, path)
+        await one.delete(path)
+        header["spec"] |= {"window_s": 5.0, "seed": 9}
+        answer = await imported(one, [header, *lines], path.rpartition("/")[2])
+        assert answer.status_code == 201, answer.text
+        for client in (one, other):
+            assert await state(client, path) == await state(one, path)
+            body = {"x": [1, 2, 3], "request_id": "r"}
+            answer = await client.post(f"{path}/predict", json=body)
+            waits_s = answer.json()["expires_at_ms"] - time.time() * 1000
+            assert waits_s < 6000
+        # It is exported, and folded again, as what it is a copy of.
+        assert (await exported(other, path))[0]["uid"] == header["uid"]
+
+
 async def test_an_import_is_a_model_like_others(client: httpx.AsyncClient, valkey_url: str) -> None:
     """The bound on models holds for it, too, before anything is read of it."""
     path = await create(client)

@@ -32,7 +32,7 @@ from service.events import (
     unpack_decision,
 )
 from service.fold import Fold
-from service.ids import nonce_of_request, nonce_of_round, uniform_of
+from service.ids import EXAMPLE, ROUND, nonce_of_request, uniform_of
 from service.spec import ModelSpec
 from service.wire import Estimate
 from tests.torture.cluster import NO_TLS, Worker
@@ -107,7 +107,7 @@ class Stored:
         self.name = name
         self.meta = {field.decode(): value.decode() for field, value in raw.items()}
         self.spec = ModelSpec.from_json(self.meta["spec"])
-        self.uid = self.meta["uid"]
+        self.origin = self.meta.get("origin", self.meta["uid"])
         rows = cast(list[tuple[bytes, dict[bytes, bytes]]], client.xrange(f"{key}:log"))
         self.entries = [
             Entry(int(entry_id.partition(b"-")[0]), row[b"h"].decode(), row[b"b"])
@@ -179,7 +179,7 @@ def check_all(
 
 def _check_chain(stored: Stored, findings: Findings) -> None:
     """Check that the seq is dense from 1 and every chain hash follows from the one before."""
-    chain = first_chain(stored.uid)
+    chain = first_chain(stored.origin)
     for expected, entry in enumerate(stored.entries, 1):
         if entry.seq != expected or chain_after(chain, entry.body) != entry.chain:
             findings.note("gaps", f"{stored.name}: event {entry.seq} as event {expected}")
@@ -205,8 +205,8 @@ def _check_acks(stored: Stored, acks: Sequence[Ack], findings: Findings) -> None
 
 def _nonce_of(ack: Ack) -> bytes:
     if ack.told:
-        return nonce_of_round(ack.about)
-    return nonce_of_request(ack.about) if ack.sent is None else nonce_of(ack.about)
+        return nonce_of_request(ack.about, ROUND)
+    return nonce_of_request(ack.about, EXAMPLE) if ack.sent is None else nonce_of(ack.about)
 
 
 def _says(ack: Ack, seq: int, event: Event) -> bool:
@@ -284,7 +284,7 @@ def _check_fold(
     taken_at: dict[int, list[Seen]] = defaultdict(list)
     for snapshot in snapshots:
         taken_at[snapshot.seq].append(snapshot)
-    fold = Fold(stored.spec, stored.uid)
+    fold = Fold(stored.spec, stored.origin)
     for entry in [None, *stored.entries]:
         try:
             if entry is not None:

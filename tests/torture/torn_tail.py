@@ -29,6 +29,7 @@ from service.host import initial_fields
 from service.snapshots import Snapshot, finish_import, put_parts, store_snapshot
 from service.spec import ModelSpec
 from service.store import Store, connect
+from tests.service.stores import tell
 from tests.torture.cluster import StoreServer
 
 SPEC = ModelSpec.model_validate(
@@ -131,7 +132,7 @@ class Play:
     async def _learn(self) -> None:
         example = Telling(Kind.LEARN, nonce(50), None, b"one")
         told_round = Telling(Kind.ROUND, nonce(51), 1, b"two")
-        await self._store.learn(self._address, [example, told_round], 0)
+        await tell(self._store, self._address, [example, told_round], 0)
 
     async def _append(self) -> None:
         guard = ("labels", self._fields["labels"], "new")
