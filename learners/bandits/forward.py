@@ -221,7 +221,7 @@ class Forward(RelevanceLearner):
         label
             Its code.
         features
-            Shape (n_label_features,), float64, each of size at most 1e6; scaled to length 1.
+            Shape (n_label_features,), float64, each of size at most 1e6, in any unit.
 
         Raises
         ------

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from learners.bandits.block_regression import BlockRegression, Share
-from learners.bandits.linear import MIN_SQUARED_NORM
-from learners.base import FloatArray, State, StateValue, state_array
+from learners.base import FloatArray, State, StateValue, state_array, state_value
 from learners.errors import InputError, StateError, expected
 from learners.validation import MAX_FEATURE
 
 #: Most features of a label: each one makes a round dearer by as many products as inputs.
 MAX_LABEL_FEATURES = 32
+#: Least deviation of a feature between labels, in shares of its size.
+LEAST_DEVIATION = 1e-9
 #: What the names of the shared arrays in a state begin with.
 _PREFIX = "shared_"
 
@@ -21,12 +22,19 @@ _PREFIX = "shared_"
 class LabelFeatures:
     """The part of a label's click rate that similar labels share.
 
-    A bilinear term, as in hybrid linear models, [1]_: with f_k the features of label k, scaled to
-    length 1, v the first numbers of z, which are the instance and a constant, and S a matrix,
+    A bilinear term, as in hybrid linear models, [1]_: with f_k what is made of the features of
+    label k, v the first numbers of z, which are the instance and a constant, and S a matrix,
     v . S f_k is added to w_k . z. It is one regression on all products of a feature and an input,
     those of one input side by side, so that covariances are kept between features. A click on one
     label so moves all that are like it, and a label that was never shown is known as far as its
     features go. A label without features has f_k = 0 and shares nothing.
+
+    Features may be in any unit and of any origin, as those of instances may: with mean and
+    deviation of each over the labels that are described, m' of which differ between these::
+
+        g = (features - mean) / (deviation sqrt(m')),      f = g sqrt(2 / (|g|^2 + 1))
+
+    So all f_k move a little with each label that is described. Where none differ all f_k are 0.
 
     Parameters
     ----------
@@ -53,7 +61,9 @@ class LabelFeatures:
     def __init__(
         self, n_labels: int, n_features: int, first: FloatArray, *, block: int, drift: float
     ) -> None:
-        self._each = np.zeros((n_labels, n_features))
+        self._given = np.zeros((n_labels, n_features))
+        self._described = np.zeros(n_labels, dtype=np.bool_)
+        self._scaled: FloatArray | None = None
         self._shape = (len(first), n_features)
         self._products = BlockRegression(1, first.repeat(n_features), block=block, drift=drift)
 
@@ -70,7 +80,7 @@ class LabelFeatures:
         InputError
             If `features` is not float64 of shape (m,), finite and each at most 1e6 in size.
         """
-        shape = self._each.shape[1:]
+        shape = self._given.shape[1:]
         shaped = (
             isinstance(features, np.ndarray)
             and features.dtype == np.float64
@@ -80,25 +90,25 @@ class LabelFeatures:
         if not shaped or not (np.abs(features) <= MAX_FEATURE).all():
             what = f"a float64 array {shape} of numbers of size at most {MAX_FEATURE:g}"
             raise InputError(expected("features", what, features))
-        square = float(np.add.reduce(np.multiply(features, features)))
-        short = square < MIN_SQUARED_NORM
-        self._each[label] = 0.0 if short else features / np.sqrt(square)
+        self._given[label], self._described[label], self._scaled = features, True, None
 
     def add(self, count: int) -> None:
         """Add so many labels without features."""
-        self._each = np.vstack((self._each, np.zeros((count, self._each.shape[1]))))
+        self._given = np.vstack((self._given, np.zeros((count, self._given.shape[1]))))
+        self._described = np.append(self._described, np.zeros(count, dtype=np.bool_))
+        self._scaled = None
 
     def clicks(self, z: FloatArray) -> FloatArray:
         """Return what is added to each label's click rate, shape (K,)."""
         n_inputs, n_features = self._shape
         weights = self._products.weights[0, : n_inputs * n_features].reshape(self._shape)
         of_features = np.add.reduce(np.multiply(weights, z[:n_inputs, np.newaxis]), 0)
-        clicks: FloatArray = np.add.reduce(np.multiply(self._each, of_features), 1)
+        clicks: FloatArray = np.add.reduce(np.multiply(self._each(), of_features), 1)
         return clicks
 
     def share(self, label: int, z: FloatArray) -> Share | None:
         """Return what has a part in a label's click rate, if it has features."""
-        features = self._each[label]
+        features = self._each()[label]
         if not features.any():
             return None
         n_inputs, n_features = self._shape
@@ -110,14 +120,45 @@ class LabelFeatures:
     def state(self) -> State:
         """Return copies of all arrays."""
         rows = {f"{_PREFIX}{name}": value for name, value in self._products.state().items()}
-        return {"label_features": self._each.copy(), **rows}
+        return {
+            "label_features": self._given.copy(),
+            "label_described": self._described.copy(),
+            **rows,
+        }
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
         """Take what `state` returned."""
-        each = state_array(state, "label_features", self._each.shape)
-        if not (np.abs(each) <= 1.0).all():
-            what = "numbers of size at most 1"
-            raise StateError(expected("state's label_features", what, float(np.abs(each).max())))
+        given = state_array(state, "label_features", self._given.shape)
+        if not (np.abs(given) <= MAX_FEATURE).all():
+            what = f"numbers of size at most {MAX_FEATURE:g}"
+            raise StateError(expected("state's label_features", what, float(np.abs(given).max())))
+        described = state_value(state, "label_described")
+        if not isinstance(described, np.ndarray) or described.dtype != np.bool_:
+            raise StateError(expected("state's label_described", "a bool array (K,)", described))
+        if described.shape != self._described.shape:
+            what = f"a bool array {self._described.shape}"
+            raise StateError(expected("state's label_described", what, described.shape))
         rows = {n.removeprefix(_PREFIX): v for n, v in state.items() if n.startswith(_PREFIX)}
         self._products.restore(rows)
-        self._each = each
+        self._given, self._described, self._scaled = given, described.astype(np.bool_), None
+
+    def _each(self) -> FloatArray:
+        """Return f_k of all labels, (K, m)."""
+        if self._scaled is None:
+            self._scaled = np.zeros_like(self._given)
+            self._scaled[self._described] = _scaled(self._given[self._described])
+        return self._scaled
+
+
+def _scaled(given: FloatArray) -> FloatArray:
+    """Return what is made of the features of some labels, a row each."""
+    n_labels = max(len(given), 1)
+    off = given - np.add.reduce(given, 0) / n_labels
+    deviations = np.sqrt(np.add.reduce(np.multiply(off, off), 0) / n_labels)
+    # Rounding may leave some where all are equal.
+    differ = deviations > LEAST_DEVIATION * np.abs(given).max(axis=0, initial=0.0)
+    shares = np.where(differ, deviations, 1.0) * max(float(np.count_nonzero(differ)), 1.0) ** 0.5
+    rows = np.where(differ, off / shares, 0.0)
+    squares = np.add.reduce(np.multiply(rows, rows), 1)
+    folded: FloatArray = rows * np.sqrt(2.0 / (squares + 1.0))[:, np.newaxis]
+    return folded

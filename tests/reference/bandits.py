@@ -210,6 +210,27 @@ class SlowBentInputs:
         return np.average(values, axis=0, weights=range(1, len(values) + 1))
 
 
+def slow_features(described: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return what is made of the features of labels; of those that are all 0 nothing is known."""
+    known = [f for f in described if any(f)]
+    rows = [[0.0] * len(f) for f in described]
+    columns = list(zip(*known, strict=True))
+    means = [sum(column) / len(known) for column in columns]
+    deviations = [
+        math.sqrt(sum((value - mean) ** 2 for value in column) / len(known))
+        for column, mean in zip(columns, means, strict=True)
+    ]
+    differing = [deviation > 0 for deviation in deviations]
+    for row, f in zip(rows, described, strict=True):
+        if any(f):
+            row[:] = [
+                (value - mean) / deviation / math.sqrt(sum(differing)) if deviation else 0.0
+                for value, mean, deviation in zip(f, means, deviations, strict=True)
+            ]
+            row[:] = [value * math.sqrt(2 / (dot(row, row) + 1)) for value in row]
+    return rows
+
+
 class SlowForward:
     """Regression of the raw click, each block's covariance inverted and solved for anew."""
 
@@ -224,10 +245,7 @@ class SlowForward:
     ) -> None:
         self.inputs = SlowBentInputs(n_features, n_waves, seed)
         n_shared = len(described[0]) if described else 0
-        lengths = [math.sqrt(dot(f, f)) or 1.0 for f in described]
-        self.described = [
-            [value / length for value in f] for f, length in zip(described, lengths, strict=True)
-        ] or [[] for _ in range(n_labels)]
+        self.described = slow_features(described) or [[] for _ in range(n_labels)]
         self.n_shared = n_shared * (n_features + 2)
         own, shared = (0.5, 2.0) if described else (1.0, 1.0)
         variances = [0.25 * own] * (n_features + 2) + [0.1 * own] * n_waves

@@ -49,7 +49,7 @@ def test_every_worker_folds_to_the_same_bytes() -> None:
     assert first.contest.label_features == {0: [0.0, -1.0], 1: [0.0, 2.0], 3: [3.0, 0.0]}
     features = [learner.state()["label_features"] for learner in first.contest.learners]
     assert len(features) == 2
-    expected = [[0.0, -1.0], [0.0, 1.0], [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]
+    expected = [[0.0, -1.0], [0.0, 2.0], [0.0, 0.0], [3.0, 0.0], [0.0, 0.0]]
     assert [np.asarray(each).tolist() for each in features] == [expected, expected]
     for entry in log:
         second.follow(entry)

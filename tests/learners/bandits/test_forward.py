@@ -195,6 +195,20 @@ def test_a_new_label_begins_as_the_others() -> None:
     np.testing.assert_allclose(learner.distribution(x).probabilities[2], share, rtol=1e-9)
 
 
+def test_a_label_that_nobody_was_shown_says_nothing_of_others() -> None:
+    """Protects what was found of nine labels from the tenth, of which nothing could be."""
+    rho_0 = np.linspace(0.02, 0.3, 10)
+    errors = np.append(np.full(9, 0.015), 12.0**-0.5)
+    some, all_ten = Forward(2, 10, n_waves=0), Forward(2, 10, n_waves=0)
+    some.set_label_rates(rho_0, np.full(10, 0.1), errors, errors)
+    all_ten.set_label_rates(rho_0, np.full(10, 0.1), errors[:1].repeat(10), errors[:1].repeat(10))
+    np.testing.assert_allclose(some.label_rates[0][:9], all_ten.label_rates[0][:9], atol=0.01)
+    assert abs(some.label_rates[0][9] - rho_0[:9].mean()) < 0.02
+    nothing = np.full(10, 12.0**-0.5)
+    some.set_label_rates(rho_0, np.full(10, 0.1), nothing, nothing)
+    np.testing.assert_allclose(some.label_rates[0], rho_0.mean())
+
+
 def test_a_described_label_begins_as_those_like_it() -> None:
     """Never shown, it is believed to be clicked about as often as labels with its features."""
     learner, rng = Forward(2, 3, n_waves=0, n_label_features=2), np.random.default_rng(3)
@@ -206,8 +220,8 @@ def test_a_described_label_begins_as_those_like_it() -> None:
         label = int(rng.integers(3))
         learner.update(Outcome(x, label, label, 0.5, int(label < 2)))
     clicked, ignored = learner.add_label(), learner.add_label()
-    learner.describe_label(clicked, 5 * kinds[0])
-    learner.describe_label(ignored, 5 * kinds[1])
+    learner.describe_label(clicked, kinds[0])
+    learner.describe_label(ignored, kinds[1])
     relevance = learner.relevance(x)
     assert abs(relevance[clicked] - relevance[0]) < 0.15
     assert abs(relevance[ignored] - relevance[2]) < 0.3
@@ -215,18 +229,37 @@ def test_a_described_label_begins_as_those_like_it() -> None:
 
 
 def test_what_was_described_can_be_described_anew() -> None:
-    """Only its features change, and features of 0 share nothing."""
-    learner = taught(Forward(2, 2, n_waves=3, n_label_features=1), 5)
+    """Only its features change, and between labels that are all alike nothing is shared."""
+    learner = taught(Forward(2, 4, n_waves=3, n_label_features=1), 5)
     x = np.array([0.3, -1.0])
-    learner.describe_label(0, np.ones(1))
+    for label in range(3):
+        learner.describe_label(label, np.full(1, float(label % 2)))
     taught(learner, 6)
     before = learner.relevance(x)
-    learner.describe_label(0, -np.ones(1))
-    after = learner.relevance(x)
-    assert after[0] != before[0]
-    assert after[1] == before[1]
-    learner.describe_label(0, np.zeros(1))
-    np.testing.assert_allclose(learner.relevance(x)[0], (before[0] + after[0]) / 2, rtol=1e-9)
+    learner.describe_label(0, np.ones(1))
+    learner.describe_label(2, np.ones(1))
+    alike = learner.relevance(x)
+    assert (alike[:3] != before[:3]).all()
+    assert alike[3] == before[3]
+    for label in range(3):
+        learner.describe_label(label, np.full(1, float(label % 2)))
+    np.testing.assert_array_equal(learner.relevance(x), before)
+
+
+@pytest.mark.parametrize("n_labels", [1, 2, 7])
+def test_features_of_labels_may_be_in_any_unit(n_labels: int) -> None:
+    """Protects a category beside a price, and numbers that lie far from 0: both tell alike."""
+    rng = np.random.default_rng(n_labels)
+    given = rng.normal(size=(n_labels, 4))
+    given[:, 3] = 7.0  # tells nothing
+    first, other = (Forward(2, n_labels + 1, n_waves=3, n_label_features=4) for _ in range(2))
+    for label, features in enumerate(given):
+        first.describe_label(label, features)
+        other.describe_label(label, features * [1.0, 1e4, 1e-3, 2.0] + [5.0, 1e5, 0.0, 0.1])
+    for learner in (first, other):
+        taught(learner, 8)
+    x = np.array([0.3, -1.0])
+    np.testing.assert_allclose(first.relevance(x), other.relevance(x), rtol=1e-6)
 
 
 def test_without_features_there_is_nothing_to_describe() -> None:
@@ -303,7 +336,7 @@ def test_rare_clicks_are_learned_from() -> None:
         ("counts", -1.0),
         ("clicked", 1.5),
         ("clicked", -0.1),
-        ("label_features", 1.5),
+        ("label_features", 1.5e6),
     ],
 )
 def test_states_out_of_range_are_refused(name: str, value: float) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.datasets import load_iris
 
 from learners import LEARNERS, Outcome, create
 from learners.assertions import state_digest
@@ -32,6 +33,28 @@ def test_cases_cover_the_registry() -> None:
     assert kinds == {name.partition("-")[0] for name in CASES}
     for kind in kinds:
         assert create(kind, 2, 2).kind == kind
+
+
+#: Far neighbours of 34 examples of a kind are of another kind.
+FEWER = {"plugin_knn": {"k": 10}}
+
+
+@pytest.mark.parametrize("kind", sorted({name.partition("-")[0] for name in CASES}))
+def test_each_rule_knows_irises(kind: str) -> None:
+    """Protects from a rule that is as its text says and yet worth nothing: at most .15 wrong."""
+    irises = load_iris()
+    order = np.random.default_rng(0).permutation(len(irises.target))
+    xs = ((irises.data - irises.data.mean(0)) / irises.data.std(0))[order]
+    labels = irises.target[order].tolist()
+    learner = create(kind, 4, 3, **FEWER.get(kind, {}))
+    for x, label in zip(xs[:100], labels[:100], strict=True):
+        if learner.takes_labels:
+            learner.learn(x, label)
+        else:
+            for shown in range(3):
+                learner.update(Outcome(x, shown, shown, 0.5, int(shown == label)))
+    found = [learner.distribution(x).greedy for x in xs[100:]]
+    assert np.mean(np.array(found) != labels[100:]) <= 0.15
 
 
 @pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
