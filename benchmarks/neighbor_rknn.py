@@ -20,6 +20,7 @@ from benchmarks.neighbor_data import (
 )
 from learners.base import BoolArray
 from learners.neighbors.knn import KNN
+from learners.neighbors.neighborhood_noise import prevails
 from learners.neighbors.rknn import PlugIn, RkNN
 from learners.noise.corruption import flip_bits
 from learners.noise.rates import NoiseRates
@@ -215,8 +216,10 @@ def _evaluate(ranked: IntArray, labels: IntArray, noisy: IntArray, inside: BoolA
     train, test = np.flatnonzero(inside), np.flatnonzero(~inside)
     around = sums[train] + noisy[train, np.newaxis]
     low, high = around.min(axis=0), around.max(axis=0)
-    each_prevails = (2 * low < grid + 1) & (grid + 1 < 2 * high)
-    middles = np.where(each_prevails, (low + high) / (2.0 * (grid + 1)), 0.5)
+    extremes = zip(low.tolist(), high.tolist(), (grid + 1).tolist(), strict=True)
+    middles = np.where(
+        [prevails(*each) for each in extremes], (low + high) / (2.0 * (grid + 1)), 0.5
+    )
     shares = sums / grid
     half = np.array([0.5])
     # In each: (k, k') for RkNN, (k, 1) for kNN.

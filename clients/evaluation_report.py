@@ -100,7 +100,8 @@ def slice_summary(evaluation: Evaluation) -> list[str]:
     lines = [f"{rounds} {evaluation.last_seq:,} of {evaluation.seq:,}."]
     if evaluation.rates_from == "nothing":
         lines.append("No noise rates are known: clicks were taken for true.")
-        return [*lines, "Where they lie: a challenger of kind forward_softmax finds how often."]
+        found = "a challenger of kind forward_softmax finds how often"
+        return [*lines, f"Where they lie, and exactly one label is right, {found}."]
     means = "each label's own, on average" if evaluation.by_label else "the same for every label"
     source = {
         "log": "in force",

@@ -96,6 +96,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         Seconds for which a decision waits for its feedback, 0.1 to 604,800; 600 by default.
     on_expiry
         What silence means when they are over: `"ignore"` (default), or `"no_click"` (feedback 0).
+        Clicks are learned as they come, and silence only then: with `"no_click"` take a window not
+        much longer than nearly all clicks need, or what is shown more now looks clicked more.
     max_pending
         How many decisions may wait for feedback, 1 to 1,000,000; over it, predict is refused.
         100,000 by default.

@@ -275,7 +275,11 @@ class Learner(ABC):
         raise UnsupportedError(f"{self.kind} does not use features of labels")
 
     def retire_label(self, label: int) -> None:
-        """Stop choosing `label`; what was learned of it stays. The last one cannot go."""
+        """Stop choosing `label`; what was learned of it stays. The last one cannot go.
+
+        For one that is away for a while, use `allowed`: a learner may take it that what is right
+        is among the labels that are left, and begin anew where no clicks come.
+        """
         self._check_label(label)
         if self._active[label] and int(self._active.sum()) == 1:
             raise InputError(f"label {label} is the last active one and cannot be retired")

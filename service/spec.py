@@ -216,8 +216,8 @@ class ModelSpec(Strict):
         {},
         max_length=MAX_LABELS,
         description="What labels are like, by name, for learners with n_label_features, which is "
-        "how many numbers each has: similar labels learn from each other's clicks. A label that "
-        "is left out shares nothing.",
+        "how many numbers each has, in any unit: similar labels learn from each other's clicks. A "
+        "label that is left out shares nothing.",
     )
     features: Features = Field(description="What an instance looks like.")
     scaling: Literal["none", "unit", "standard"] = Field(
@@ -234,7 +234,9 @@ class ModelSpec(Strict):
         description="Seconds in which feedback counts; then the decision expires.",
     )
     on_expiry: Literal["ignore", "no_click"] = Field(
-        "ignore", description="What silence means: nothing, or a missing click."
+        "ignore",
+        description="What silence means: nothing, or a missing click. That is learned when the "
+        "window closes, and clicks as they come: no window should be much longer than they need.",
     )
     max_pending: int = Field(
         100_000, ge=1, le=MAX_PENDING, description="Decisions that may wait for feedback."

@@ -33,7 +33,7 @@ class KNN(WindowLearner):
     window
         Most examples held, at least 1; 1,000 by default.
     k
-        Neighbours that vote, at least 1; 10 by default.
+        Neighbours that vote, at least 1; 10 by default. Of two labels an odd number favours none.
     metric
         ``"euclidean"`` (the default), ``"manhattan"`` or ``"cosine"``.
 

@@ -17,10 +17,10 @@ from learners.noise.rates import NoiseRates
 #: Most labels whose matrix is inverted: for so many it takes some 15 ms after each example, and
 #: grows with their cube. Beyond it anchors are too few to be trusted anyway.
 MAX_INVERTED = 200
-#: Standard deviations of the count of a label that is told as often as not, by which each of two
-#: has to prevail somewhere, in neighbourhoods of at least so many: the best of a thousand has more
-#: than half by chance alone.
-FAR, LEAST_SIZE = 2, 20
+#: Neighbourhoods in which a label has to have more than half by more than a standard deviation: the
+#: best of a thousand has more than half by chance alone. (With two of them streams with drift are
+#: up to .05 worse: half of a label's votes may be wrong.)
+LEAST_SIZE = 20
 
 
 class WindowNoise(NamedTuple):
@@ -86,15 +86,8 @@ class NeighborhoodNoise:
         """
         low, high = self.extremes(1)
         size = self.around.size
-        return NoiseRates(low / size, (size - high) / size) if self._both_prevail() else None
-
-    def _both_prevail(self) -> bool:
-        """Say whether each of two labels has, around some example, more than half for certain."""
-        low, high = self.extremes(1)
-        size = self.around.size
-        leads = size - 2 * low, 2 * high - size
-        chance = FAR * FAR * size if size >= LEAST_SIZE else 0
-        return all(lead > 0 and lead * lead > chance for lead in leads)
+        certain = prevails(low, high, size)
+        return NoiseRates(low / size, (size - high) / size) if certain else None
 
     def transition(self) -> tuple[list[int], FloatArray]:
         """Return the labels in the window, and P(told j | is i) between them.
@@ -144,7 +137,7 @@ class NeighborhoodNoise:
         if self.n_labels == 2:
             low, high = self.extremes(1)
             size = self.around.size
-            scale, middle = (2 * size, low + high) if self._both_prevail() else (2, 1)
+            scale, middle = (2 * size, low + high) if prevails(low, high, size) else (2, 1)
             lead = float(scale * int(counts[1]) - n_voters * middle)
             return np.array([-lead, lead])
         present, inverted = self.inverse()
@@ -180,3 +173,13 @@ class NeighborhoodNoise:
         skipped = int(self._quantile * len(self._window))
         highs: NDArray[np.intp] = self.around.k + 1 - (from_above > skipped).argmax(axis=1)
         return highs
+
+
+def prevails(low: int, high: int, size: int) -> bool:
+    """Say whether each of two labels has more than half somewhere, and not by chance.
+
+    `low` and `high` are the least and the most votes of one of them in neighbourhoods of `size`.
+    """
+    leads = size - 2 * low, 2 * high - size
+    chance = size if size >= LEAST_SIZE else 0
+    return all(lead > 0 and lead * lead > chance for lead in leads)

@@ -417,6 +417,24 @@ def test_rates_are_not_blamed_for_labels_that_mingle() -> None:
     assert (used - 0.2 > 3 * errors).all()
 
 
+def test_one_label_may_be_missed_far_more_often_than_others() -> None:
+    """Protects its evaluation: told as .25, the doubts for learning hold what labels share."""
+    learner, rng = ForwardSoftmax(4, 3, n_waves=0), np.random.default_rng(1)
+    missed = np.array([0.6, 0.1, 0.1])
+    for _ in range(4_000):
+        corner = int(rng.integers(3))
+        x = rng.normal(size=4) * 0.2
+        x[corner] += 1.0
+        decision = learner.distribution(x)
+        label = draw(decision, rng.random())
+        chance = 1.0 - missed[label] if label == corner else 0.05
+        share = float(decision.probabilities[label])
+        learner.update(Outcome(x, label, decision.greedy, share, int(rng.random() < chance)))
+    told, errors = learner.label_rates[1], learner.label_rate_errors[1]
+    assert np.abs(told - missed).max() < 0.15
+    assert (np.abs(told - missed) < 3 * errors).all()
+
+
 def test_loaded_it_begins_anew_as_the_saved_one_would() -> None:
     """With the rates it was made with, not with those at the time it was saved.
 

@@ -15,7 +15,7 @@ from learners import create
 from learners.errors import ParameterError, UnsupportedError
 from learners.neighbors.auto import AutoRkNN
 from learners.neighbors.knn import KNN
-from learners.neighbors.neighborhood_noise import MAX_INVERTED, NeighborhoodNoise
+from learners.neighbors.neighborhood_noise import MAX_INVERTED, NeighborhoodNoise, prevails
 from learners.neighbors.rknn import PlugIn, RkNN
 from learners.noise.rates import NoiseRates
 from tests.learners.neighbors.golden import LINE
@@ -139,6 +139,26 @@ def test_a_rare_label_is_not_taken_for_one_told_wrongly(kind: type[RkNN], k: int
     assert robust.noise_rates() is None
     assert _greedy(robust, queries) == _greedy(plain, queries)
     assert sum(_greedy(robust, queries)) < 20
+
+
+@pytest.mark.parametrize(
+    ("counts", "certain"),
+    [
+        # Of 51, a lead of 8 votes is more than a standard deviation.
+        ((22, 30, 51), False),
+        ((21, 30, 51), True),
+        ((21, 29, 51), False),
+        # In small ones, as the golden vectors have them, more than half is enough.
+        ((2, 3, 5), True),
+        ((3, 4, 5), False),
+        ((2, 2, 5), False),
+    ],
+)
+def test_more_than_half_by_chance_is_no_majority(
+    counts: tuple[int, int, int], certain: bool
+) -> None:
+    """Protects a rare label's window from what the best of a thousand neighbourhoods has."""
+    assert prevails(*counts) is certain
 
 
 @settings(max_examples=25, deadline=None)
