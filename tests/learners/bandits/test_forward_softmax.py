@@ -435,6 +435,30 @@ def test_one_label_may_be_missed_far_more_often_than_others() -> None:
     assert (np.abs(told - missed) < 3 * errors).all()
 
 
+@pytest.mark.parametrize(("before", "more", "times"), [(20, 5, 1.0), (20, 32, 2.0), (90, 90, 4.0)])
+def test_more_labels_begin_with_more_doubt(before: int, more: int, times: float) -> None:
+    """Protects many labels from steps that are a K-th of what few have; also those added later."""
+    learner = taught_rounds(ForwardSoftmax(3, before, n_waves=0, drift=1.0), 40)
+    learner.add_labels(more)
+    again = ForwardSoftmax.from_state(learner.state())
+    for each in (learner, again):
+        taught_rounds(each, 40)
+    assert state_digest(again.state()) == state_digest(learner.state())
+    fresh = ForwardSoftmax(3, before + more, n_waves=0).state()["covariances"]
+    assert np.asarray(fresh)[0, 0, 0] == 10.0 * times
+    assert np.asarray(fresh)[0, 4, 4] == 0.03
+
+
+def taught_rounds(learner: ForwardSoftmax, n_rounds: int) -> ForwardSoftmax:
+    """Show each label in turn; the first three are clicked in one round of two."""
+    rng = np.random.default_rng(0)
+    for i in range(n_rounds):
+        label = i % learner.n_labels
+        outcome = Outcome(rng.normal(size=3), label, label, 0.5, int(label < 3 and i % 2 == 0))
+        learner.update(outcome)
+    return learner
+
+
 def test_loaded_it_begins_anew_as_the_saved_one_would() -> None:
     """With the rates it was made with, not with those at the time it was saved.
 
