@@ -39,7 +39,7 @@ PRIOR_VARIANCE, CONSTANT_VARIANCE = 10.0, 0.03
 #: Labels with which that variance was chosen; more have as many times as much, up to four times:
 #: while each is as likely as any other, a click moves its scores by a K-th of it. (50 and 100
 #: labels, five made worlds with two kinds of noise, 20,000 rounds: .01 to .15 fewer wrong in the
-#: last fifth.)
+#: last fifth, in one of ten .02 more.)
 FEW_LABELS, MOST_TIMES = 26, 4.0
 #: What is left of the scores when it begins anew with them, because some may be right after all. Of
 #: 0, .1, .2 and .4 it makes the fewest mistakes: 2 to 4 % fewer than 0, 7 to 10 % fewer than .4
