@@ -18,7 +18,7 @@ TURN_S = 0.01
 #: Events that are folded at once at most: some may cost much more than those before.
 MOST_AT_ONCE = 64
 #: Models that are looked at together, where each takes a few round trips: 100 of a Redis that is
-#: 20 ms away were 6 s one by one. Each takes a connection.
+#: 20 ms away take 6 s one by one. Each takes a connection.
 AT_ONCE = 8
 #: Least time that either is taken to take, on a clock that may stand still meanwhile.
 LEAST_S = 1e-6

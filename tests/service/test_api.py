@@ -49,6 +49,20 @@ def test_a_spec_that_is_no_json_is_malformed(http: httpx.Client, body: bytes) ->
     assert (answer.status_code, refused(answer.json())) == (400, "malformed")
 
 
+def test_defaults_that_are_spelled_out_make_no_other_spec(http: httpx.Client) -> None:
+    """Protects whoever makes sure that a model is there with a client that sends all options."""
+    challenger = {"name": "other", "learner": {"kind": "bpa"}}
+    model = Model(http, learner={"kind": "forward", "gamma": 0.1}, challengers=[challenger])
+    spelled_out = {"kind": "forward", "gamma": 0.1, "seed": 0, "exploration": "gaps"}
+    full = {"name": "other", "learner": {"kind": "bpa", "gamma": 0.03}}
+    spec = model.spec | {"learner": spelled_out, "challengers": [full]}
+    assert http.post("/v1/models", json=spec).status_code == 200
+    assert http.post(f"{model.path}/challengers", json=full).status_code == 200
+    other = http.post("/v1/models", json=spec | {"learner": spelled_out | {"seed": 1}})
+    assert other.status_code == 409
+    assert other.json()["error"]["message"].endswith("look at learner.seed")
+
+
 def test_a_spec_that_is_no_json_says_where(http: httpx.Client) -> None:
     """Who left a comma too many is told at which character."""
     answer = http.post("/v1/models", content=b'{"name": "ads",}', headers=JSON)

@@ -10,7 +10,7 @@ import pytest
 
 from service.events import Entry
 from service.fold import Fold
-from service.turns import TURN_S, OneAtATime
+from service.turns import AT_ONCE, TURN_S, OneAtATime, each_of
 from tests.service.stores import make, opened, play, replica_of
 
 
@@ -77,3 +77,21 @@ async def test_a_tenant_with_many_calls_waits_for_himself() -> None:
     await asyncio.gather(*calls, ask("other"))
     assert order.index("other") <= 2
     assert len(order) == 11
+
+
+async def test_some_are_looked_at_together() -> None:
+    """Protects a scrape of the metrics from a round trip after the other, and Redis from all."""
+    inside, most = 0, 0
+
+    async def look(number: int) -> int:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        for _ in range(1 + number % 3):
+            await asyncio.sleep(0)
+        inside -= 1
+        return number
+
+    count = 2 * AT_ONCE + 3
+    assert await each_of(range(count), look) == list(range(count))
+    assert most == AT_ONCE
