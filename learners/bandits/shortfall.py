@@ -15,9 +15,10 @@ from learners.errors import StateError, expected
 #: some too many: on twelve data sets with six kinds of noise, 20,000 rounds each, the sum
 #: stayed under 20.
 ALLOWANCE = 0.07
-#: Variance of a bit that is as likely as not, by which others count for more: a click that stays
-#: away where it is all but certain says four times as much.
-VARIANCE = 0.25
+#: A bit that is as likely as not, and its variance, by which likelier ones count for more: a click
+#: that stays away where it is all but certain says four times as much. (Less likely ones do not:
+#: where most clicks are missed from the start, they would hide what is lacking of the others.)
+EVEN, VARIANCE = 0.5, 0.25
 #: Clicks lacking beyond that, so counted, at which the alarm is due. A sum of bits that nothing is
 #: wrong with gets there once in some exp(2 ALLOWANCE ALARM / VARIANCE) VARIANCE / 2 ALLOWANCE**2,
 #: or 10^11, rounds.
@@ -62,7 +63,7 @@ class Shortfall:
     the noise has changed or what is right. More clicks than expected are no alarm. Page's
     cumulative sum, [1]_, of expectations m that bits y let down::
 
-        l = m - ALLOWANCE, kept in [ALLOWANCE, 1 - ALLOWANCE]
+        l = m - ALLOWANCE, kept in [EVEN, 1 - ALLOWANCE]
         sum <- max(0, sum + (m - y - ALLOWANCE) VARIANCE / (l (1 - l)))
         alarm where y = 1, sum > ALARM, t >= LEAST_ROUNDS, and the sum was last 0 LEAST_RUN
         rounds ago; then sum and t begin anew
@@ -120,7 +121,7 @@ class Shortfall:
         self._rounds = min(self._rounds + 1, SOON)
         if not self.alarms and self._rounds <= LEAST_ROUNDS:
             return None
-        likely = min(max(chance - ALLOWANCE, ALLOWANCE), 1.0 - ALLOWANCE)
+        likely = min(max(chance - ALLOWANCE, EVEN), 1.0 - ALLOWANCE)
         lacks = VARIANCE / (likely * (1.0 - likely)) * (chance - feedback - ALLOWANCE)
         self._sum = max(0.0, self._sum + lacks)
         if self._sum == 0.0:

@@ -48,7 +48,7 @@ def test_equals_slow_twin(some: list[Round], times: int) -> None:
         if place < 1000:
             start, since = place + 1, since + 1
             continue
-        likely = min(max(chance - 0.07, 0.07), 0.93)
+        likely = min(max(chance - 0.07, 0.5), 0.93)
         total += (chance - bit - 0.07) * 0.25 / (likely * (1 - likely))
         if total <= lowest:
             lowest, start = total, place + 1
