@@ -94,6 +94,12 @@ def test_lacking_clicks_are_noticed_soon(before: float, after: float, within: in
         assert 5_000 < place < 5_000 + within
 
 
+def test_what_was_hardly_expected_hides_nothing() -> None:
+    """Protects whoever begins where most clicks are missed: half of the rounds lack .2 of them."""
+    pairs = zip(rounds_of(0.12, 0.1, 3_000, 0), rounds_of(0.5, 0.3, 3_000, 1), strict=True)
+    assert changes(Shortfall(), [each for pair in pairs for each in pair])
+
+
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.5, 0.9])
 def test_what_was_expected_is_no_alarm(share: float) -> None:
     """Protects what was learned: none in 200,000 rounds, nor where 4 % of clicks stay away."""
