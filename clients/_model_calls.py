@@ -186,7 +186,7 @@ class ModelCalls(Base, ABC):
         Raises
         ------
         ConflictError
-            There is a model with the new name.
+            There is a model with the new name, or one is being imported or relearned under it.
         InvalidError
             The learner is none that could learn from this log, or its options are wrong.
         InputError

@@ -46,6 +46,9 @@ log = logging.getLogger("misclick.http")
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 PREFIX = "/v1/models/"
+#: Longest body of a new model, where `max_body_bytes` is less: 1,024 labels with all that they may
+#: be like take .8 MB. All of it is parsed in one go.
+MAX_SPEC_BYTES = 1_048_576
 #: Bytes of bodies that one worker holds at once (and one body always). Parsed, they take three
 #: times as much.
 MOST_HELD_BYTES = 128 * 2**20
@@ -160,7 +163,7 @@ class Edge:
         if scope["query_string"]:
             _check_query_names(scope["query_string"], frozenset())
         check_content_type(headers.get(b"content-type"), (JSON,))
-        check_body_head(headers, self._settings, "max_body_bytes")
+        check_body_head(headers, self._settings.max_body_bytes, "max_body_bytes")
         return await self._body(receive)
 
     async def _body(self, receive: Receive) -> bytes:
@@ -175,7 +178,7 @@ class Edge:
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > most:
-                    raise too_large(self._settings, "max_body_bytes")
+                    raise too_large(most, "max_body_bytes")
                 more = message.get("more_body", False)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -189,13 +192,14 @@ class Edge:
         held = not path.endswith("/import")
         if not held:
             limit = "max_import_bytes"
-        elif path.endswith("/batch") or path == PREFIX[:-1]:
-            # What the labels of a new model are like may be longer than any instance.
+        elif path.endswith("/batch"):
             limit = "max_batch_body_bytes"
         else:
             limit = "max_body_bytes"
         most: int = getattr(self._settings, limit)
-        check_body_head(dict(scope["headers"]), self._settings, limit)
+        if path == PREFIX[:-1]:
+            most = max(most, MAX_SPEC_BYTES)
+        check_body_head(dict(scope["headers"]), most, limit)
         seen = 0
         ended = False
         timeout_s = self._settings.body_timeout_s
@@ -214,7 +218,7 @@ class Edge:
             self._held_bytes += size if held else 0
             ended = not message.get("more_body")
             if seen > most:
-                raise too_large(self._settings, limit)
+                raise too_large(most, limit)
             if held and self._held_bytes > self._most_held_bytes:
                 raise TooManyRequests("the bodies of the calls being answered are too large")
             return message
@@ -338,21 +342,20 @@ def _check_query_names(query: bytes, taken: frozenset[str]) -> None:
         )
 
 
-def check_body_head(headers: Mapping[bytes, bytes], settings: Settings, limit: str) -> None:
-    """Raise TooLarge if the announced length is over a setting, UnsupportedMediaType for gzip."""
+def check_body_head(headers: Mapping[bytes, bytes], most: int, limit: str) -> None:
+    """Raise TooLarge if the announced length is over a limit, UnsupportedMediaType for gzip."""
     coding = headers.get(b"content-encoding", b"identity").strip().lower()
     if coding != b"identity":
         got = shorten(coding.decode("latin-1"))
         raise UnsupportedMediaType(f"content-encoding: expected none, got {got}")
     value = headers.get(b"content-length")
-    most: int = getattr(settings, limit)
     if value is not None and value.isdigit() and (len(value) > 19 or int(value) > most):
-        raise too_large(settings, limit)
+        raise too_large(most, limit)
 
 
-def too_large(settings: Settings, limit: str) -> TooLarge:
-    """Return the error for a body over a setting."""
-    return TooLarge(f"body: expected at most {getattr(settings, limit)} bytes ({limit})")
+def too_large(most: int, limit: str) -> TooLarge:
+    """Return the error for a body over a limit, with the setting that makes it larger."""
+    return TooLarge(f"body: expected at most {most} bytes ({limit})")
 
 
 def route_of(scope: Scope) -> str:

@@ -125,6 +125,8 @@ async def relearn(
         await host.store.abandon_import(key, token)
         raise
     try:
+        # One that another worker has deleted may still be held here under this name.
+        host.drop(key)
         replica = await host.replica(key)
         await replica.save_snapshot()
     except BaseException:

@@ -38,8 +38,8 @@ class Settings(BaseSettings):
     durability: Literal["strict", "relaxed"] = Field(
         "strict",
         description="strict: nothing is taken (503) unless Redis has appendonly yes, appendfsync "
-        "always and noeviction. relaxed: noeviction is enough; acknowledged feedback may be lost "
-        "when Redis is killed.",
+        "always, no-appendfsync-on-rewrite no and noeviction. relaxed: noeviction is enough; "
+        "acknowledged feedback may be lost when Redis is killed.",
     )
     secret: SecretStr | None = Field(
         None,
@@ -55,10 +55,11 @@ class Settings(BaseSettings):
         262_144,
         ge=1024,
         le=2**24,
-        description="Largest body of a single call, and largest item of a batch.",
+        description="Largest body of a single call, and largest item of a batch; of a new model "
+        "at least 1048576.",
     )
     max_batch_body_bytes: int = Field(
-        25_165_824, ge=1024, le=2**28, description="Largest body of a batch, or of a new model."
+        25_165_824, ge=1024, le=2**28, description="Largest body of a batch."
     )
     max_batch_items: int = Field(1000, ge=1, le=1000, description="Most items of a batch.")
     max_import_bytes: int = Field(

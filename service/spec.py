@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -198,6 +199,13 @@ def _usual_scaling(before: dict[str, Any]) -> Literal["none", "standard"]:
     return "standard" if isinstance(before.get("features"), NamedFeatures) else "none"
 
 
+def _few(features: object) -> object:
+    """Refuse too many before each of them is looked at, which takes seconds for a million."""
+    if isinstance(features, dict) and len(features) > MAX_LABELS:
+        raise ValueError(f"at most {MAX_LABELS} labels")
+    return features
+
+
 class ModelSpec(Strict):
     """The immutable description of a model; its log and this determine its state."""
 
@@ -212,7 +220,7 @@ class ModelSpec(Strict):
         description="The labels to choose from, distinct.",
         json_schema_extra=DISTINCT,
     )
-    label_features: dict[Name, LabelFeatures] = Field(
+    label_features: Annotated[dict[Name, LabelFeatures], BeforeValidator(_few)] = Field(
         {},
         max_length=MAX_LABELS,
         description="What labels are like, by name, for learners with n_label_features, which is "

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import service.edge
-from service.edge import Edge
+from service.edge import MAX_SPEC_BYTES, Edge
 from tests.service.apps import (
     JSON,
     NDJSON,
@@ -119,9 +119,9 @@ async def test_a_body_over_its_limit_is_refused(
     assert answer.status in (400, 422)
 
 
-async def test_a_new_model_has_the_limit_of_a_batch(app: Edge) -> None:
+async def test_a_new_model_has_a_limit_of_its_own(app: Edge) -> None:
     """Its labels may be many. FastAPI's own body is refused alike, and not answered with 400."""
-    for chunks in ([b"x" * (BATCH_LIMIT + 1)], [b"x" * BATCH_LIMIT, b"x"]):
+    for chunks in ([b"x" * (MAX_SPEC_BYTES + 1)], [b"x" * MAX_SPEC_BYTES, b"x"]):
         answer = await call(app, "POST", "/v1/models", chunks, JSON)
         assert (answer.status, error_of(answer)["code"]) == (413, "too_large")
 

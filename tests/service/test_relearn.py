@@ -119,6 +119,20 @@ async def test_it_is_what_telling_the_rounds_makes(client: httpx.AsyncClient) ->
     assert (await client.post(f"{copy}/predict", json={"x": [1, 2, 3]})).status_code == 200
 
 
+async def test_a_first_try_may_be_deleted_elsewhere(valkey_url: str) -> None:
+    """Protects the second try from a worker that still holds the first one under its name."""
+    seldom = {"sync_interval_s": 5.0, "stale_s": 5.0}
+    async with app_client(valkey_url, **seldom) as one, app_client(valkey_url) as other:
+        path = await create(one)
+        await play(one, path, 20, 1)
+        again, _ = await relearned(one, path)
+        assert (await other.delete(again)).status_code == 204
+        name = again.rpartition("/")[2]
+        answer = await one.post(f"{path}/relearn", json={"name": name})
+        assert answer.status_code == 201, answer.text
+        assert (await other.get(again)).json()["seq"] == answer.json()["seq"]
+
+
 async def test_times_are_left_out(client: httpx.AsyncClient) -> None:
     """What was heard in them is not learned, whatever it was; their ends are as they say."""
     path = await create(client, learner=LEARNER)

@@ -280,3 +280,11 @@ def test_looking_for_what_stands_twice_is_quick() -> None:
     with pytest.raises(ValueError, match="distinct names; '499' stands there twice"):
         distinct("names", [*names, Name(499)])
     assert Name.compared <= len(names)
+
+
+def test_too_many_described_labels_are_counted_before_they_are_looked_at() -> None:
+    """Protects a worker from a million faults, each of which takes time and memory."""
+    features = {str(number): 1 for number in range(MAX_LABELS + 1)}
+    with pytest.raises(ValidationError) as caught:
+        ModelSpec.model_validate(SPEC | {"label_features": features})
+    assert len(caught.value.errors()) == 1

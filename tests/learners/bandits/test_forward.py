@@ -262,6 +262,22 @@ def test_features_of_labels_may_be_in_any_unit(n_labels: int) -> None:
     np.testing.assert_allclose(first.relevance(x), other.relevance(x), rtol=1e-6)
 
 
+def test_nonsense_of_one_label_leaves_others_what_they_are() -> None:
+    """Protects a shop from one item whose price is missing, and told as -9999."""
+    rng = np.random.default_rng(0)
+    given = np.column_stack((rng.uniform(10, 60, size=30), rng.random(30) < 0.5)).astype(float)
+    learner = Forward(2, 31, n_waves=3, n_label_features=2)
+    for label, features in enumerate(given):
+        learner.describe_label(label, features)
+    taught(learner, 8)
+    x = np.array([0.3, -1.0])
+    before = learner.relevance(x)[:30]
+    learner.describe_label(30, np.array([-9999.0, 1.0]))
+    assert np.abs(learner.relevance(x)[:30] - before).max() < 0.25 * before.std()
+    again = Forward.from_state(learner.state())
+    np.testing.assert_array_equal(again.relevance(x), learner.relevance(x))
+
+
 def test_without_features_there_is_nothing_to_describe() -> None:
     """It says which option is missing."""
     with pytest.raises(UnsupportedError, match="n_label_features is 0"):
