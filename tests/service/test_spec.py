@@ -287,4 +287,4 @@ def test_too_many_described_labels_are_counted_before_they_are_looked_at() -> No
     features = {str(number): 1 for number in range(MAX_LABELS + 1)}
     with pytest.raises(ValidationError) as caught:
         ModelSpec.model_validate(SPEC | {"label_features": features})
-    assert len(caught.value.errors()) == 1
+    assert [each["loc"][0] for each in caught.value.errors()].count("label_features") == 1
