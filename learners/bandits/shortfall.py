@@ -98,7 +98,7 @@ class Shortfall:
     >>> found = [shortfall.observe(0, i % 2, chance=0.5, false=0.0) for i in range(5000)]
     >>> found += [shortfall.observe(0, int(i % 4 == 0), chance=0.5, false=0.0) for i in range(300)]
     >>> [(i, change.value) for i, change in enumerate(found) if change]
-    [(5220, 'noise')]
+    [(5224, 'noise')]
     """
 
     def __init__(self) -> None:
