@@ -17,6 +17,7 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
 
 from learners import LEARNERS
@@ -53,6 +54,8 @@ ESTIMATE_AFTER = {"rcine": DEFAULT_ESTIMATE, "forward": 10_000}
 DEFAULT_KIND = "forward_softmax"
 #: Features of a label: each makes a round dearer by an update of as many weights as a label has.
 MAX_LABEL_FEATURES = 32
+#: Options of a learner in a spec, its kind among them; none has half as many.
+MAX_OPTIONS = 64
 #: Learners that learn from one model's log without deciding: each makes a round dearer by a
 #: decision and an update.
 MAX_CHALLENGERS = 4
@@ -168,6 +171,14 @@ class LearnerSpec(BaseModel):
     __pydantic_extra__: dict[str, Option]
 
     kind: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_options(cls, data: object) -> object:
+        # Counted before each is looked at: a hundred thousand that are none would take seconds.
+        if isinstance(data, dict) and len(data) > MAX_OPTIONS:
+            raise ValueError(f"at most {MAX_OPTIONS} options")
+        return data
 
     @property
     def options(self) -> Mapping[str, Option]:

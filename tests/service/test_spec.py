@@ -15,6 +15,7 @@ from service.fold import Fold
 from service.spec import (
     MAX_FEATURES,
     MAX_LABELS,
+    MAX_OPTIONS,
     MAX_WEIGHTS,
     MODEL_NAME,
     LearnerSpec,
@@ -288,3 +289,12 @@ def test_too_many_described_labels_are_counted_before_they_are_looked_at() -> No
     with pytest.raises(ValidationError) as caught:
         ModelSpec.model_validate(SPEC | {"label_features": features})
     assert [each["loc"][0] for each in caught.value.errors()].count("label_features") == 1
+
+
+def test_too_many_options_are_counted_before_they_are_looked_at() -> None:
+    """Protects a worker from four faults for each of a hundred thousand that are no option."""
+    wrong: list[Any] = []
+    options = {f"option{number}": wrong for number in range(MAX_OPTIONS)}
+    with pytest.raises(ValidationError, match="at most 64 options") as caught:
+        ModelSpec.model_validate(SPEC | {"learner": {"kind": "bpa"} | options})
+    assert [each["loc"][0] for each in caught.value.errors()].count("learner") == 1
