@@ -29,8 +29,8 @@ class ModelCalls(Base, ABC):
         Raises
         ------
         ConflictError
-            A model of this name was made with another spec. (Its labels and learner may have
-            changed since: what counts is what it was made with.)
+            A model of this name was made with another spec, or is being imported or relearned.
+            (Its labels and learner may have changed since: what counts is what it was made with.)
         InvalidError
             The spec is wrong; `details` says where.
         """

@@ -309,7 +309,7 @@ class Client(ModelCalls):
         Raises
         ------
         ConflictError
-            There is another model of this name.
+            There is another model of this name, or one is being imported or relearned under it.
         InvalidError
             It is no export, or a damaged one; or no model can have this name.
         """

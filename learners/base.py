@@ -305,7 +305,8 @@ class Learner(ABC):
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
 
     # -- for subclasses -------------------------------------------------------------------
-    def _grow(self, count: int) -> None:  # noqa: B027 - most that is kept by label is not here
+    @abstractmethod
+    def _grow(self, count: int) -> None:
         """Make room for so many more labels, or raise and change nothing."""
 
     def _options(self) -> State:
