@@ -96,11 +96,11 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         Seconds for which a decision waits for its feedback, 0.1 to 604,800; 600 by default.
     on_expiry
         What silence means when they are over: `"ignore"` (default), or `"no_click"` (feedback 0).
-        Clicks are learned as they come, and silence only then: with `"no_click"` take a window not
-        much longer than nearly all clicks need, or what is shown more now looks clicked more.
+        With `"no_click"` clicks are learned then, too, when it is known what was not clicked: take
+        a window not much longer than nearly all clicks need.
     max_pending
-        How many decisions may wait for feedback, 1 to 1,000,000; over it, predict is refused.
-        100,000 by default.
+        How many decisions may wait for feedback or, with `"no_click"`, for the window to close, 1
+        to 1,000,000; over it, predict is refused. 100,000 by default.
     seed
         Seed of the draws, at least 0 and below 2**63; 0 by default.
     log_keep
@@ -160,7 +160,9 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     decisions
         As many as are pending, got feedback, or expired.
     pending
-        Decisions that wait for their feedback.
+        Decisions whose windows have not closed, and that are not ended by feedback.
+    held
+        Feedbacks of such that are held until then, where silence is a missing click.
     feedback, clicks
         Feedbacks that were applied, and clicks among them.
     expired
@@ -177,6 +179,7 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
 
     decisions: int
     pending: int
+    held: int = 0
     feedback: int
     clicks: int
     expired: int
@@ -289,8 +292,8 @@ class Relearned(msgspec.Struct, frozen=True, kw_only=True):
     seq
         Number of the last event of its log.
     first_ms, last_ms
-        When the oldest and the newest was logged of what the log could teach, milliseconds since
-        1970; None where it had nothing.
+        When the oldest and the newest came of what the log could teach, milliseconds since 1970;
+        None where it had nothing.
     learned, clicks
         Rounds and examples that the new model has learned from; rounds that it was told which had
         a click.
@@ -370,16 +373,17 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     status
-        `"applied"`; `"duplicate"` (it was applied before, nothing changed); `"late"` (the
-        window was over, it was counted and not applied). In batches also `"conflict"`
-        (something else was applied before) and `"unknown"` (no such decision).
+        `"applied"`; `"held"` (it is applied when the window closes, because silence is a missing
+        click: `on_expiry`); `"duplicate"` (it came before, nothing changed); `"late"` (the window
+        was over, it was counted and not applied). In batches also `"conflict"` (something else
+        came before) and `"unknown"` (no such decision).
     seq
-        The event's number in the log; None where there is none.
+        The event's number in the log; None where there is none, or none yet.
     feedback
         The feedback that counts; None where there is none.
     """
 
-    status: Literal["applied", "duplicate", "late", "conflict", "unknown"]
+    status: Literal["applied", "held", "duplicate", "late", "conflict", "unknown"]
     seq: int | None = None
     feedback: int | None = None
 

@@ -7,6 +7,7 @@ Keys of one model share the hash tag `{tenant/name}`, hence one slot of a cluste
 | `mc:{m}:meta` | hash | spec, uid, format, seq, chain, labels, counters |
 | `mc:{m}:pending` | hash | nonce -> record of the decision |
 | `mc:{m}:due` | sorted set | nonce -> deadline in ms |
+| `mc:{m}:held` | hash | nonce -> feedback, and when it came, where it waits for the deadline |
 | `mc:{m}:done:<uid>:<bucket>` | hash with TTL | nonce -> outcome, seq, head of the record |
 | `mc:{m}:log` | stream | `<seq>-0` -> body, chain |
 | `mc:{m}:snap`, `:snap1` | hash | seq, chain, digest, names of the state's parts |
@@ -26,7 +27,18 @@ from service.spec import ModelSpec
 MODELS_KEY = "mc:models"
 SECRET_KEY = "mc:secret"  # noqa: S105 - the name of a key, not a secret
 #: What a model has keys for, but for its tombstones, whose keys come and go.
-PARTS = ("meta", "pending", "due", "log", "snap", "snap1", "parts", "estimate", "estimates")
+PARTS = (
+    "meta",
+    "pending",
+    "due",
+    "held",
+    "log",
+    "snap",
+    "snap1",
+    "parts",
+    "estimate",
+    "estimates",
+)
 #: Tombstone buckets are this wide at least: a retry a minute later still gets its answer.
 MIN_BUCKET_MS = 60_000
 #: A bucket is kept until three more have gone by at most (`_done.lua`).
@@ -43,7 +55,7 @@ class Address:
     bucket_ms: int
     max_pending: int
     log_keep: int
-    #: Whether silence means a missing click.
+    #: Whether silence means a missing click: then feedback is held until the window closes.
     no_click: bool
 
     @classmethod

@@ -24,7 +24,7 @@ from service.errors import Unavailable
 from service.evaluation_wire import EvaluationOut, PolicyKind, PolicyOut, RatesFrom, ValueOut
 from service.events import Decision, Rates, Round
 from service.fold import Fold
-from service.newest import FAR, Logged, Newest, doubt_about, read_newest
+from service.newest import Logged, Newest, doubt_of, read_newest
 from service.replica import Replica
 from service.store import Store
 
@@ -40,6 +40,8 @@ LEAST_EFFECTIVE = 100
 #: it was: but for chance, and for what propensities do that are told with two digits (a seventh as
 #: .14).
 ROUNDED = 0.03
+#: Standard deviations by which averages hardly ever differ by chance.
+FAR = 4.0
 #: Standard error of rho_1 from which on it is little more than a guess: one of which only [0, 1] is
 #: known has `NOTHING_KNOWN`. Intervals take what rates are off by for small, and with .9 where .2
 #: was guessed a value that was .28 was told as .05 +- .04.
@@ -90,7 +92,7 @@ async def evaluate(store: Store, replica: Replica, most: int) -> EvaluationOut:
     # The fold goes on while the log is read: what it says has to be of one moment.
     told = _told(fold)
     newest = await read_newest(store, replica.address, told.seq, most, MOST_ENTRIES)
-    doubt = await doubt_about(store, replica.address, newest)
+    doubt = doubt_of(newest.rounds)
     try:
         return await asyncio.to_thread(_evaluate, newest, told, doubt)
     except InputError as error:

@@ -18,6 +18,7 @@ from service.alarms import hub_watch_of
 from service.estimates import Tally
 from service.meta import COUNTERS, Meta
 from service.replica import Replica
+from service.replies import Waiting
 
 #: Set by `misclick serve` before the workers start: where they share their counts.
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
@@ -51,7 +52,7 @@ class ModelNumbers(NamedTuple):
 
     name: str
     meta: Meta
-    pending: int
+    waiting: Waiting
     #: None where no learner uses noise rates.
     estimates: Tally | None
 
@@ -118,7 +119,10 @@ class _ModelCollector(Collector):
             for model in self._models:
                 family.add_metric([model.name], model.meta.counters[name])
             yield family
-        yield self._gauge("pending", "Decisions that wait for feedback.", self._pending())
+        text = "Decisions whose windows have not closed."
+        yield self._gauge("pending", text, self._waiting("pending"))
+        text = "Feedbacks that are held until their windows close, where silence is no click."
+        yield self._gauge("held", text, self._waiting("held"))
         yield self._gauge("seq", "Events in the log.", self._seqs())
         yield self._gauge("folded_seq", "Events this worker has folded.", self._folded())
         yield self._gauge("snapshot_seq", "Events in the newest snapshot known.", self._snaps())
@@ -172,8 +176,8 @@ class _ModelCollector(Collector):
     def _silent(self) -> list[tuple[str, int]]:
         return [(each.spec.name, int(each.fold.learner.silent)) for each in self._replicas]
 
-    def _pending(self) -> list[tuple[str, int]]:
-        return [(model.name, model.pending) for model in self._models]
+    def _waiting(self, what: str) -> list[tuple[str, int]]:
+        return [(model.name, getattr(model.waiting, what)) for model in self._models]
 
     def _seqs(self) -> list[tuple[str, int]]:
         return [(model.name, model.meta.seq) for model in self._models]

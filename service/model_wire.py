@@ -35,6 +35,10 @@ class Counters(BaseModel):
 
     decisions: int
     pending: int
+    held: int = Field(
+        description="Feedbacks of pending decisions that are held until their windows close, where "
+        "`on_expiry` is `no_click`."
+    )
     feedback: int
     clicks: int
     expired: int
@@ -134,8 +138,8 @@ class RelearnIn(Strict):
     without: list[Span] = Field(
         [],
         max_length=MAX_SPANS,
-        description="Times of which nothing is to be learned: feedback, expiries and examples "
-        "that were logged in them are left out.",
+        description="Times of which nothing is to be learned: feedback and examples that came in "
+        "them, and expiries, are left out.",
     )
     learner: LearnerSpec | None = Field(
         None, description="Kind and options of another learner; left out, the one that decides."
@@ -147,7 +151,7 @@ class RelearnedOut(BaseModel):
 
     name: str = Field(description="Of the new model.")
     seq: int = Field(description="Events in its log.")
-    first_ms: int | None = Field(description="When the oldest was logged that the log still has.")
+    first_ms: int | None = Field(description="When the oldest came that the log still has.")
     last_ms: int | None = Field(description="When the newest was.")
     learned: int = Field(description="Rounds and examples that the new model has learned from.")
     clicks: int = Field(description="Those of the rounds that it was told which had a click.")

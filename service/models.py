@@ -35,6 +35,7 @@ from service.model_wire import (
 )
 from service.relearn import relearn, source_of, spec_of
 from service.replica import Replica
+from service.replies import Waiting
 from service.sizes import check_growth, check_size
 from service.snapshots import newest_snapshot_seq
 from service.spec import MAX_LABELS, LearnerSpec, ModelSpec, NamedLearner
@@ -75,9 +76,9 @@ class Models:
         """Return one model."""
         key = caller.key_of(name)
         meta = await self._store.meta(key)
-        pending = await self._store.pending(key)
+        waiting = await self._store.waiting(key)
         snapshot_seq = await newest_snapshot_seq(self._store, key)
-        return model_out(meta, pending, snapshot_seq)
+        return model_out(meta, waiting, snapshot_seq)
 
     async def describe_all(self, caller: Caller) -> ModelsOut:
         """Return every model of the tenant, by name."""
@@ -201,7 +202,7 @@ class Models:
         return await self._log(replica, Kind.RATES, new, ("rates", old, new.decode()))
 
 
-def model_out(meta: Meta, pending: int, snapshot_seq: int) -> ModelOut:
+def model_out(meta: Meta, waiting: Waiting, snapshot_seq: int) -> ModelOut:
     """Return what a call answers about a model."""
     spec = {name: getattr(meta.spec, name) for name in ModelSpec.model_fields}
     listed = parse_labels(meta.labels)
@@ -214,7 +215,7 @@ def model_out(meta: Meta, pending: int, snapshot_seq: int) -> ModelOut:
         "label_features": {each.name: each.features for each in listed if each.features},
         "seq": meta.seq,
         "chain": meta.chain,
-        "counters": Counters(pending=pending, **meta.counters),
+        "counters": Counters(**waiting._asdict(), **meta.counters),
         "snapshot_seq": snapshot_seq,
         "created_at_ms": meta.created_at_ms,
     }

@@ -121,7 +121,7 @@ async def _all_numbers(store: Store, prefix: str) -> list[ModelNumbers] | None:
             tally = None
             if rate_kinds(learners_of(meta)):
                 tally = await Estimates(store, Address.of(key, meta.uid, meta.spec)).tally()
-            return ModelNumbers(meta.spec.name, meta, await store.pending(key), tally)
+            return ModelNumbers(meta.spec.name, meta, await store.waiting(key), tally)
         return None
 
     keys = [key for key in await store.list_keys() if key.startswith(prefix)]

@@ -160,8 +160,11 @@ class _Found:
 
     def see(self, event: Event, *, taken: bool) -> None:
         """Count one event that taught something."""
-        self.first_ms = event.time_ms if self.first_ms is None else self.first_ms
-        self.last_ms = event.time_ms
+        # Feedback that was held until its window closed came before what is logged beside it.
+        self.first_ms = min(
+            event.time_ms, event.time_ms if self.first_ms is None else self.first_ms
+        )
+        self.last_ms = max(event.time_ms, self.last_ms or 0)
         clicks = event.feedback or 0
         if not taken:
             self.left_out += 1

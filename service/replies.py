@@ -20,6 +20,15 @@ class Recorded(NamedTuple):
     full: bool
 
 
+class Waiting(NamedTuple):
+    """What of a model waits for windows to close."""
+
+    #: Decisions, whether they have heard their feedback or not.
+    pending: int
+    #: Feedbacks that are held until then.
+    held: int
+
+
 class Verdict(NamedTuple):
     """What became of one feedback, example or round: its status, seq, and the first feedback."""
 

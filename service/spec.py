@@ -254,11 +254,15 @@ class ModelSpec(Strict):
     )
     on_expiry: Literal["ignore", "no_click"] = Field(
         "ignore",
-        description="What silence means: nothing, or a missing click. That is learned when the "
-        "window closes, and clicks as they come: no window should be much longer than they need.",
+        description="What silence means: nothing, or a missing click. Then clicks are held until "
+        "the window closes, too, and learned beside it: take one not much longer than they need.",
     )
     max_pending: int = Field(
-        100_000, ge=1, le=MAX_PENDING, description="Decisions that may wait for feedback."
+        100_000,
+        ge=1,
+        le=MAX_PENDING,
+        description="Decisions that may wait for feedback, or for the window to close with it "
+        "(`no_click`).",
     )
     seed: int = Field(0, ge=0, lt=2**63, description="Seed of every draw.")
     log_keep: int = Field(

@@ -28,6 +28,7 @@ from service.meta import Meta
 from service.replies import (
     Recorded,
     Verdict,
+    Waiting,
     entries_of,
     ms_of,
     own_entries,
@@ -200,14 +201,12 @@ class Store:
         """Return a model's meta data, or raise NotFound."""
         return Meta.of(key, await self.guard(self.client.hgetall(part_key(key, "meta"))))
 
-    async def pending(self, key: str) -> int:
-        """Return how many decisions wait for feedback."""
-        return int(await self.guard(self.client.hlen(part_key(key, "pending"))))
-
-    async def waiting_since(self, address: Address, since_ms: int) -> int:
-        """Return how many decisions made after a time of Redis' clock wait for feedback."""
-        least = f"({since_ms + address.window_ms}"
-        return int(await self.guard(self.client.zcount(address.part("due"), least, "+inf")))
+    async def waiting(self, key: str) -> Waiting:
+        """Return how many decisions and feedbacks wait."""
+        pipeline = self.client.pipeline(transaction=False)
+        for part in Waiting._fields:
+            pipeline.hlen(part_key(key, part))
+        return Waiting(*await self.guard(pipeline.execute()))
 
     async def heads(self, keys: Sequence[str]) -> list[tuple[str, int, str] | None]:
         """Return (uid, seq, chain) of each model, None where it is gone."""
@@ -280,7 +279,7 @@ class Store:
             for old in reply[3]
         ]
         for (nonce, _, record), old in zip(items, reply[3], strict=True):
-            if not old and reply[0] == b"ok":
+            if not old and reply[0] == b"ok" and not address.no_click:
                 self._kept.keep(address.uid, nonce, stamped(now_ms, record))
         return answers, int(reply[2])
 
@@ -305,13 +304,14 @@ class Store:
     ) -> tuple[list[Verdict], list[Entry]]:
         """Admit (nonce, issued_ms, feedback) each; return verdicts and the log after `after`.
 
+        Where silence is a missing click, feedback is held, and logged when the window closes.
         With the decisions' `records` the feedback's own entries are made of them.
         """
         argv: list[Any] = [address.uid, address.bucket_ms, address.window_ms]
-        argv += [after, READ_ENTRIES, int(records is not None), len(items)]
+        argv += [after, READ_ENTRIES, int(records is not None), int(address.no_click), len(items)]
         for item in items:
             argv += item
-        reply = await self._run_now(scripts.ADMIT, _log_keys(address), argv)
+        reply = await self._run_now(scripts.ADMIT, _ending_keys(address), argv)
         entries = entries_of(reply[2])
         if records is not None:
             told = [
@@ -342,7 +342,7 @@ class Store:
     async def expire_due(self, address: Address) -> int:
         """End up to `EXPIRE_BATCH` decisions whose window has closed; return how many."""
         argv = [address.uid, address.bucket_ms, address.window_ms, EXPIRE_BATCH]
-        reply = await self.run(scripts.EXPIRE, _log_keys(address), argv)
+        reply = await self.run(scripts.EXPIRE, _ending_keys(address), argv)
         return int(reply[1])
 
     async def append(
@@ -433,3 +433,7 @@ def _full(most: int) -> Conflict:
 
 def _log_keys(address: Address) -> list[str]:
     return [address.part(name) for name in ("meta", "pending", "due", "log")] + [address.done]
+
+
+def _ending_keys(address: Address) -> list[str]:
+    return [*_log_keys(address), address.part("held")]

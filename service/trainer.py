@@ -30,7 +30,7 @@ from service.events import Rates, RatesByLabel
 from service.ids import NonceSource
 from service.labels import parse_labels
 from service.logs import configure
-from service.newest import doubt_about, read_newest
+from service.newest import read_newest
 from service.settings import Settings
 from service.spec import MAX_LOG_KEEP, ModelSpec
 from service.store import ModelGone, Store, connect
@@ -57,8 +57,6 @@ class Block(NamedTuple):
     xs: NDArray[np.float64]
     labels: NDArray[np.int64]
     feedback: NDArray[np.int64]
-    #: Why they have too many clicks; nothing where they do not.
-    doubt: str = ""
 
 
 class Claimed(NamedTuple):
@@ -165,7 +163,6 @@ async def read_block(store: Store, address: Address, spec: ModelSpec) -> Block:
         np.array([each.payload.x for each in rounds], dtype=np.float64),
         np.array([each.payload.label for each in rounds], dtype=np.int64),
         np.array([each.feedback for each in rounds], dtype=np.int64),
-        await doubt_about(store, address, newest),
     )
 
 
@@ -185,8 +182,6 @@ def estimate(
     refused = refusals(block.labels, block.feedback)
     if refused:
         return "; ".join(doubt.text for doubt in refused)
-    if block.doubt:
-        return block.doubt
     progress.share = READ
     try:
         # Seconds and hundreds of megabytes, for nothing where the block is empty.

@@ -25,7 +25,7 @@ from service.spec import MAX_FEATURES, MAX_LABELS, NAME_CHARS
 Label: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS)]
 RequestId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
 Bit: TypeAlias = Literal[0, 1]
-Status: TypeAlias = Literal["applied", "duplicate", "late", "conflict", "unknown"]
+Status: TypeAlias = Literal["applied", "held", "duplicate", "late", "conflict", "unknown"]
 Features: TypeAlias = list[float] | dict[str, float | str]
 T = TypeVar("T")
 

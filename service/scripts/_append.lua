@@ -11,10 +11,10 @@ local function whole(number)
   return string.format('%.0f', number)
 end
 
--- Append one event: the only place where a seq is taken.
-local function append(kind, nonce, feedback, record)
+-- Append one event: the only place where a seq is taken. `at`: when it came, if not now.
+local function append(kind, nonce, feedback, record, at)
   seq = seq + 1
-  local body = kind .. stamp .. nonce .. feedback .. record
+  local body = kind .. (at or stamp) .. nonce .. feedback .. record
   chain = string.sub(redis.sha1hex(chain .. body), 1, 16)
   redis.call('XADD', log, whole(seq) .. '-0', 'b', body, 'h', chain)
 end

@@ -173,7 +173,7 @@ async def whole_log(store: Store, address: Address) -> list[Entry]:
 async def counters(store: Store, address: Address) -> dict[str, int]:
     """Return the counters that are not 0, with the pending decisions."""
     meta = await store.meta(address.key)
-    pending = await store.pending(address.key)
+    pending = (await store.waiting(address.key)).pending
     found = {name: count for name, count in meta.counters.items() if count}
     return found | ({"pending": pending} if pending else {})
 

@@ -271,6 +271,32 @@ def test_silence_ends_a_decision(http: httpx.Client, on_expiry: str) -> None:
     http.delete(model.path)
 
 
+def test_clicks_wait_for_silence_where_it_is_no_click(http: httpx.Client) -> None:
+    """A click is acknowledged, counted as held, found again, and learned when the window closes."""
+    model = Model(http, window_s=1.5, on_expiry="no_click")
+    made = [model.post("predict", {"x": [1, 2, i]})["decision_id"] for i in range(3)]
+    click = {"decision_id": made[1], "feedback": 1}
+    assert model.post("feedback", click) == {"status": "held", "seq": None, "feedback": 1}
+    assert model.post("feedback", click) == {"status": "duplicate", "seq": None, "feedback": 1}
+    answer = model.post("feedback", click | {"feedback": 0}, 409)
+    assert answer["error"]["message"] == "decision_id: its feedback is 1 already"
+    assert model.describe()["seq"] == 0
+    counted = {"decisions": 3, "pending": 3, "held": 1, "duplicates": 1, "conflicts": 1}
+    assert model.counters() == counted
+    name = model.path.rpartition("/")[2]
+    assert f'misclick_held{{model="{name}"}} 1.0' in http.get("/metrics").text
+    end_s = time.monotonic() + 30
+    while model.counters().get("pending") and time.monotonic() < end_s:
+        time.sleep(0.05)
+    assert [(e["kind"], e.get("feedback")) for e in model.log()] == [
+        ("expire", None),
+        ("feedback", 1),
+        ("expire", None),
+    ]
+    assert model.post("feedback", click) == {"status": "duplicate", "seq": 2, "feedback": 1}
+    http.delete(model.path)
+
+
 # -- files ------------------------------------------------------------------------------------
 def test_the_state_is_the_fold_of_the_log(http: httpx.Client) -> None:
     """The downloaded state equals, bit for bit, what the exported events lead to."""

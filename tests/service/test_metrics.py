@@ -52,7 +52,7 @@ async def test_a_models_numbers_are_its_own(client: httpx.AsyncClient) -> None:
     expected = {"decisions": 5, "feedback": 3, "clicks": 1, "duplicates": 1, "conflicts": 1}
     expected |= {"learned": 1, "told": 2, "expired": 0, "late": 0, "rewinds": 0}
     assert expected.keys() == set(COUNTERS)
-    assert model["counters"] == expected | {"pending": 2}
+    assert model["counters"] == expected | {"pending": 2, "held": 0}
     for counter, value in expected.items():
         assert found[f"misclick_{counter}_total", name] == value
     assert found["misclick_redis_up",] == 1
@@ -70,7 +70,7 @@ TOLD_APART = {
     **dict.fromkeys((f"request_duration_seconds_{one}" for one in ("count", "sum")), "route"),
     "request_duration_seconds_bucket": "le route",
     **dict.fromkeys((f"{counter}_total" for counter in COUNTERS), "model"),
-    **dict.fromkeys(("pending", "seq", "folded_seq", "snapshot_seq", "rejected"), "model"),
+    **dict.fromkeys(("pending", "held", "seq", "folded_seq", "snapshot_seq", "rejected"), "model"),
     **dict.fromkeys(("hub_alarm", "silent", "rho_0", "rho_1"), "model"),
     **dict.fromkeys(("estimate_running", "estimate_seconds"), "model"),
     "restarts_total": "learner model",

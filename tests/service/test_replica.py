@@ -149,10 +149,10 @@ async def test_no_decision_of_a_lost_history_is_recorded(store_url: str) -> None
         await lose_tail(store, address, 2)
         await new.catch_up()
         await play(new, 9, 30)
-        pending = await store.pending(address.key)
+        pending = (await store.waiting(address.key)).pending
         with pytest.raises(Unavailable, match="another one"):
             await old.predict(Ask(row(1), None, None))
-        assert await store.pending(address.key) == pending
+        assert (await store.waiting(address.key)).pending == pending
         decided = await old.predict(Ask(row(1), "again", None))
         assert decided.decision.seq == old.fold.seq == new.fold.seq
 
@@ -167,7 +167,7 @@ async def test_no_decision_of_a_given_up_fold_is_recorded(store_url: str) -> Non
         replica.fold = other.fold
         with pytest.raises(Unavailable, match="another one"):
             await waiting
-        assert await store.pending(address.key) == 0
+        assert (await store.waiting(address.key)).pending == 0
 
 
 async def test_nothing_told_of_a_lost_history_is_logged(store_url: str) -> None:
@@ -291,7 +291,7 @@ async def test_who_asks_together_is_answered_alone(
         assert isinstance(again, Decided)
         assert told(again) == told(first)
         assert [type(answers[place]) for place in (5, 7, 8)] == [Conflict, Invalid, Unavailable]
-        assert await store.pending(replica.address.key) == 6
+        assert (await store.waiting(replica.address.key)).pending == 6
 
 
 async def test_a_batch_is_refused_as_a_whole(store_url: str) -> None:
@@ -306,7 +306,7 @@ async def test_a_batch_is_refused_as_a_whole(store_url: str) -> None:
             await replica.predict_many([*asks, Ask(row(2), None, [])])
         with pytest.raises(Unavailable, match="at most 4 decisions may wait"):
             await replica.predict_many([Ask(row(i), None, None) for i in range(4)])
-        assert await store.pending(replica.address.key) == 1
+        assert (await store.waiting(replica.address.key)).pending == 1
         assert (await store.meta(replica.key)).counters["decisions"] == 1
 
 
@@ -319,11 +319,14 @@ async def test_what_a_refused_batch_has_recorded_is_taken_back(store_url: str) -
         with pytest.raises(Unavailable, match="max_pending"):
             await replica.predict_many(asks)
         # Under its request_id the client may have it yet: it is the same when asked again.
-        assert await store.pending(replica.address.key) == 1
+        assert (await store.waiting(replica.address.key)).pending == 1
         assert (await store.meta(replica.key)).counters["decisions"] == 1
         _, deadlines = await store.first_deadlines([replica.address.key])
         await replica.predict(asks[1])
-        assert (deadlines[0] is not None, await store.pending(replica.address.key)) == (True, 1)
+        assert (deadlines[0] is not None, (await store.waiting(replica.address.key)).pending) == (
+            True,
+            1,
+        )
 
 
 async def test_a_refused_batch_that_is_not_recorded_is_taken_back_from_nowhere(

@@ -157,7 +157,7 @@ async def test_one_request_twice_in_a_call(store_url: str) -> None:
         assert answers[0].old is None
         assert answers[1].old is not None
         assert unpack_decision(answers[1].old).label == 1
-        assert await store.pending(address.key) == 1
+        assert (await store.waiting(address.key)).pending == 1
 
 
 async def test_the_pending_cap_holds(store_url: str) -> None:
@@ -171,19 +171,7 @@ async def test_the_pending_cap_holds(store_url: str) -> None:
         assert again[0].old is not None
         await admit(store, address, 1, answers[0].now_ms, 1)
         await decide(store, address, 3)
-        assert await store.pending(address.key) == 2
-
-
-async def test_what_waits_is_counted_from_a_time_on(store_url: str) -> None:
-    """Decisions made after it that nobody answered; not those that were made by then."""
-    async with opened(store_url) as store:
-        address = await make(store)
-        (first,) = await decide(store, address, 1)
-        await asyncio.sleep(0.01)
-        (second, _, answered) = await decide(store, address, 2, 3, 4)
-        await admit(store, address, 4, answered, 1)
-        counts = [await store.waiting_since(address, ms) for ms in (0, first, second)]
-        assert counts == [3, 2, 0]
+        assert (await store.waiting(address.key)).pending == 2
 
 
 async def test_a_whole_is_recorded_or_nothing_is(store_url: str) -> None:
@@ -194,22 +182,22 @@ async def test_a_whole_is_recorded_or_nothing_is(store_url: str) -> None:
         items = [(nonce(number), True, record(fingerprint=b"asked so")) for number in range(4)]
         answers, _ = await store.decide(address, items, *head, whole=True)
         assert [answer.full for answer in answers] == [False, False, False, True]
-        assert await store.pending(address.key) == 0
+        assert (await store.waiting(address.key)).pending == 0
         assert "decisions" not in await counters(store, address)
         for _ in range(2):  # said again, it is the same
             await store.decide(address, items[:2], *head, whole=True)
-            assert await store.pending(address.key) == 2
+            assert (await store.waiting(address.key)).pending == 2
         otherwise = (nonce(0), True, record(fingerprint=b"no, thus"))
         await store.decide(address, [items[2], otherwise], *head, whole=True)
-        assert await store.pending(address.key) == 2
+        assert (await store.waiting(address.key)).pending == 2
         await store.decide(address, [items[2], otherwise], *head)
-        assert await store.pending(address.key) == 3
+        assert (await store.waiting(address.key)).pending == 3
         await store.withdraw(address, [nonce(1), nonce(2), nonce(9)])
         assert await counters(store, address) == {"decisions": 1, "pending": 1}
-        assert await store.waiting_since(address, 0) == 1
+        assert await raw_client(store).zcard(address.part("due")) == 1
         # One that was there before, asked as then, is no refusal.
         await store.decide(address, [items[0], items[2]], *head, whole=True)
-        assert await store.pending(address.key) == 2
+        assert (await store.waiting(address.key)).pending == 2
 
 
 @pytest.mark.parametrize(
@@ -223,12 +211,12 @@ async def test_decisions_of_another_log_are_refused(
         address = await make(store)
         if seq:
             await learn(store, address, 1, 2)
-        before = await store.pending(address.key)
+        before = (await store.waiting(address.key)).pending
         with pytest.raises(LogBroken):
             await store.decide(
                 address, [(nonce(2), False, record())], seq, chain or first_chain(address.uid)
             )
-        assert await store.pending(address.key) == before
+        assert (await store.waiting(address.key)).pending == before
 
 
 async def test_a_worker_that_is_behind_decides(store_url: str) -> None:
@@ -238,7 +226,7 @@ async def test_a_worker_that_is_behind_decides(store_url: str) -> None:
         await learn(store, address, 1, 3)
         chain = (await whole_log(store, address))[1].chain
         _, seq = await store.decide(address, [(nonce(9), False, record())], 2, chain)
-        assert (seq, await store.pending(address.key)) == (3, 1)
+        assert (seq, (await store.waiting(address.key)).pending) == (3, 1)
 
 
 # -- expiry -----------------------------------------------------------------------------------
@@ -275,6 +263,45 @@ async def test_late_feedback_expires_the_decision(store_url: str) -> None:
         (entry,) = await whole_log(store, address)
         assert unpack_body(entry.body).kind is Kind.EXPIRE
         assert await counters(store, address) == {"decisions": 1, "expired": 1, "late": 2}
+
+
+async def test_feedback_is_held_where_silence_is_no_click(store_url: str) -> None:
+    """Protects a young model from hearing of clicks alone: all is logged in decisions' order."""
+    async with opened(store_url) as store:
+        address = await make(store, window_s=BRIEF_S, on_expiry="no_click")
+        issued = [(await decide(store, address, number))[0] for number in (1, 2, 3)]
+        before_ms = issued[-1]
+        items = [(nonce(3), issued[2], 1), (nonce(2), issued[1], 0), (nonce(3), issued[2], 1)]
+        verdicts, entries = await store.admit(address, items, 0)
+        assert verdicts == [("held", None, 1), ("held", None, 0), ("duplicate", None, 1)]
+        assert await admit(store, address, 2, issued[1], 1) == ("conflict", None, 0)
+        assert (entries, await whole_log(store, address)) == ([], [])
+        assert await store.waiting(address.key) == (3, 2)
+        counted = {"decisions": 3, "duplicates": 1, "conflicts": 1}
+        assert await counters(store, address) == counted | {"pending": 3}
+        await asyncio.sleep(OVER_S)
+        # Its window has closed, and nobody has swept: what it heard in time still counts.
+        assert await admit(store, address, 3, issued[2], 1) == ("duplicate", None, 1)
+        assert await store.expire_due(address) == 3
+        events = [unpack_body(entry.body) for entry in await whole_log(store, address)]
+        assert [(e.kind, e.feedback) for e in events] == [
+            (Kind.EXPIRE, None),
+            (Kind.FEEDBACK, 0),
+            (Kind.FEEDBACK, 1),
+        ]
+        # When it came, not when it was logged.
+        assert all(before_ms <= e.time_ms < issued[0] + address.window_ms for e in events[1:])
+        assert await store.waiting(address.key) == (0, 0)
+        assert await admit(store, address, 3, issued[2], 1) == ("duplicate", 3, 1)
+        assert await admit(store, address, 2, issued[1], 1) == ("conflict", 2, 0)
+        assert await counters(store, address) == {
+            "decisions": 3,
+            "feedback": 2,
+            "clicks": 1,
+            "expired": 1,
+            "duplicates": 3,
+            "conflicts": 2,
+        }
 
 
 async def test_an_old_id_ends_no_newer_decision(store_url: str) -> None:
@@ -471,7 +498,7 @@ async def test_a_key_of_another_type_is_unavailable(store_url: str) -> None:
         await client.set(address.part("log"), "not a stream")
         with pytest.raises(Unavailable, match="refused"):
             await admit(store, address, 1, issued, 1)
-        assert await store.pending(address.key) == 1
+        assert (await store.waiting(address.key)).pending == 1
         await client.delete(address.part("log"))
         assert await admit(store, address, 1, issued, 1) == ("applied", 1, 1)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -15,6 +16,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from service.address import Address
 from service.events import Entry, Telling, chain_after, first_chain, unpack_body, unpack_decision
 from service.snapshots import Snapshot, load_snapshots, store_snapshot
 from service.store import Store, connect
@@ -47,14 +49,23 @@ class StoreMachine(RuleBasedStateMachine):
     """Calls the store, and says beforehand what it has to answer."""
 
     url: ClassVar[str]
+    on_expiry: ClassVar[Literal["ignore", "no_click"]]
 
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
         self.store = Store(connect(self.url, TIMEOUT_S))
-        self.address = self.run(
-            make(self.store, window_s=WINDOW_S, max_pending=MOST_PENDING, log_keep=KEEP)
+        self.address: Address = self.run(
+            make(
+                self.store,
+                window_s=WINDOW_S,
+                max_pending=MOST_PENDING,
+                log_keep=KEEP,
+                on_expiry=self.on_expiry,
+            )
         )
+        #: number -> the bit that is held for it.
+        self.held: dict[int, int] = {}
         #: number -> (issued_ms, label), of what waits; number -> (kind, seq), of what ended.
         self.pending: dict[int, tuple[int, int]] = {}
         self.ended: dict[int, tuple[str, int]] = {}
@@ -119,10 +130,19 @@ class StoreMachine(RuleBasedStateMachine):
         items = [(nonce(number), issued_ms, bit)]
         (verdict,), entries = self.run(self.store.admit(self.address, items, len(self.log)))
         after_ms = self.now_ms()
+        if number in self.held:
+            expected = "duplicate" if bit == self.held[number] else "conflict"
+            assert (*verdict, entries) == (expected, None, self.held[number], [])
+            self.counts[f"{expected}s"] += 1
+            return
         if number in self.pending:
             closed = self.closed(number, before_ms, after_ms)
-            allowed = {None: {"late", "applied"}, True: {"late"}, False: {"applied"}}[closed]
-            assert verdict.status in allowed
+            taken = "held" if self.address.no_click else "applied"
+            assert verdict.status in {None: {"late", taken}, True: {"late"}, False: {taken}}[closed]
+            if verdict.status == "held":
+                assert (verdict.seq, verdict.feedback, entries) == (None, bit, [])
+                self.held[number] = bit
+                return
             self.end(number, "x" if verdict.status == "late" else "f", bit)
             assert [entry.seq for entry in entries] == [len(self.log)]
             self.counts["late"] += verdict.status == "late"
@@ -162,7 +182,8 @@ class StoreMachine(RuleBasedStateMachine):
             closed = self.closed(number, before_ms, after_ms)
             assert closed is None or closed == (number in gone)
         for number in gone:
-            self.end(number, "x", 0)
+            bit = self.held.pop(number, None)
+            self.end(number, "x" if bit is None else "f", bit or 0)
 
     @rule(number=EXAMPLES, label=st.integers(0, 1))
     def learn(self, number: int, label: int) -> None:
@@ -239,9 +260,9 @@ class StoreMachine(RuleBasedStateMachine):
     def everything_is_counted(self) -> None:
         """Compare the counters; decisions = feedback + expired + pending."""
         meta = self.run(self.store.meta(self.address.key))
-        pending = self.run(self.store.pending(self.address.key))
+        pending, held = self.run(self.store.waiting(self.address.key))
         assert meta.counters == self.counts
-        assert pending == len(self.pending)
+        assert (pending, held) == (len(self.pending), len(self.held))
         assert meta.seq == len(self.log)
         ended = meta.counters["feedback"] + meta.counters["expired"]
         assert meta.counters["decisions"] == ended + pending
@@ -254,11 +275,13 @@ class StoreMachine(RuleBasedStateMachine):
         assert [s.parts for s in stored] == [_parts(s.seq) for s in stored]
 
 
-def test_the_store_is_the_model(store_url: str) -> None:
+@pytest.mark.parametrize("silence", ["ignore", "no_click"])
+def test_the_store_is_the_model(store_url: str, silence: Literal["ignore", "no_click"]) -> None:
     """Whatever is called in whatever order, the store answers and holds what the model says."""
 
     class OnThisStore(StoreMachine):
         url = store_url
+        on_expiry = silence
 
     run_state_machine_as_test(
         OnThisStore,

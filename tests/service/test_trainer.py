@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,9 +20,8 @@ import pytest
 import redis
 
 from service.events import Rates, RatesByLabel
-from service.settings import Settings
 from service.spec import ModelSpec
-from service.trainer import READ, Progress, estimate, read_block, record_of, result_of
+from service.trainer import READ, read_block, record_of, result_of
 from service.wire import Estimate, LabelRates
 from tests.service.stores import admit, decide, example, opened, tell, told_round
 from tests.service.stores import make as make_model
@@ -248,22 +246,6 @@ async def test_an_estimate_is_made_from_the_newest_rounds_whoever_decided(
         assert block.xs.tolist() == [[0.5, -1.0]] * 3
         monkeypatch.setattr(ModelSpec, "estimate_block", 2)
         assert (await read_block(store, address, spec)).labels.tolist() == [0, 1]
-
-
-async def test_no_estimate_is_made_while_most_silence_is_to_come(store_url: str) -> None:
-    """Protects the rates from a young model's log: clicks are in it, and silence is not yet."""
-    async with opened(store_url) as store:
-        address = await make_model(store, on_expiry="no_click")
-        spec = (await store.meta(address.key)).spec
-        issued = await decide(store, address, *range(400))
-        for number in range(260):
-            await admit(store, address, number, issued[number], number % 2)
-        block = await read_block(store, address, spec)
-    # Of one label alone nothing could be said in any case.
-    block = block._replace(labels=np.arange(260) // 2 % 2)
-    said = "140 rounds are missing, most without a click: their silence is not over"
-    made = estimate(block, 2, 1, Settings(), Progress(), threading.Event())
-    assert made == said
 
 
 def test_a_trusted_result_becomes_an_event_with_each_labels_rates() -> None:

@@ -251,7 +251,7 @@ def test_the_schemas_say_what_is_parsed() -> None:
         items = schemas[name]["properties"]["items"]
         assert (items["minItems"], items["maxItems"]) == (1, wire.MAX_ITEMS)
     assert schemas["FeedbackIn"]["properties"]["feedback"]["enum"] == [0, 1]
-    statuses = ["applied", "conflict", "duplicate", "late", "unknown"]
+    statuses = ["applied", "conflict", "duplicate", "held", "late", "unknown"]
     assert sorted(schemas["Receipt"]["properties"]["status"]["enum"]) == statuses
 
 

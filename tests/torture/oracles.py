@@ -114,6 +114,7 @@ class Stored:
             for entry_id, row in rows
         ]
         self.pending = cast(dict[bytes, bytes], client.hgetall(f"{key}:pending"))
+        self.held = cast(dict[bytes, bytes], client.hgetall(f"{key}:held"))
         self.due = set(cast(list[bytes], client.zrange(f"{key}:due", 0, -1)))
         self.snapshots = [
             seen for part in ("snap", "snap1") if (seen := read_snapshot(client, name, part))
@@ -194,12 +195,17 @@ def _check_acks(stored: Stored, acks: Sequence[Ack], findings: Findings) -> None
     logged: dict[bytes, list[tuple[int, Event]]] = defaultdict(list)
     for seq, event in enumerate(stored.events, 1):
         logged[event.nonce].append((seq, event))
+    for nonce, heard in stored.held.items():
+        # What it will be, at some later seq, when its window has closed.
+        record = unpack_decision(stored.pending[nonce])
+        event = Event(Kind.FEEDBACK, 0, nonce, int(heard[:1]), record)
+        logged[nonce].append((len(stored.events) + 1, event))
     for nonce, events in logged.items():
         if len(events) > 1:
             findings.note("doubled", f"{stored.name}: {nonce.hex()} at {[s for s, _ in events]}")
     for ack in acks:
         events = logged[_nonce_of(ack)]
-        if not events or not _says(ack, *events[0]):
+        if not events or not _says(ack, *events[0], held=stored.spec.on_expiry == "no_click"):
             findings.note("lost", f"{stored.name}: {ack} against {[s for s, _ in events]}")
 
 
@@ -209,7 +215,7 @@ def _nonce_of(ack: Ack) -> bytes:
     return nonce_of_request(ack.about, EXAMPLE) if ack.sent is None else nonce_of(ack.about)
 
 
-def _says(ack: Ack, seq: int, event: Event) -> bool:
+def _says(ack: Ack, seq: int, event: Event, *, held: bool) -> bool:
     if ack.status == "late":
         return event.kind is Kind.EXPIRE
     if ack.sent is None:
@@ -222,7 +228,8 @@ def _says(ack: Ack, seq: int, event: Event) -> bool:
         event.kind is Kind.FEEDBACK
         and event.feedback == bit == ack.first
         and (ack.status == "conflict") == (bit != ack.sent)
-        and ack.seq in (seq, None if ack.status == "conflict" else seq)
+        # It has none while it is held, nor in a refusal.
+        and (ack.seq == seq or (ack.seq is None and (held or ack.status == "conflict")))
     )
 
 
@@ -235,6 +242,8 @@ def _check_ends(stored: Stored, decisions: Sequence[Decided], findings: Findings
             findings.note("lost_decisions", f"{stored.name}: {decision.nonce.hex()} in {places}")
     if stored.due != set(stored.pending):
         findings.note("unbalanced", f"{stored.name}: due and pending differ")
+    if not stored.held.keys() <= stored.pending.keys():
+        findings.note("unbalanced", f"{stored.name}: feedback is held of what is not pending")
 
 
 def _check_balance(stored: Stored, findings: Findings) -> None:
