@@ -275,6 +275,8 @@ async def test_feedback_is_held_where_silence_is_no_click(store_url: str) -> Non
         verdicts, entries = await store.admit(address, items, 0)
         assert verdicts == [("held", None, 1), ("held", None, 0), ("duplicate", None, 1)]
         assert await admit(store, address, 2, issued[1], 1) == ("conflict", None, 0)
+        # What is logged a window later is made by whoever sweeps: no records are kept for it.
+        assert store.recall(address, items[:2]) is None
         assert (entries, await whole_log(store, address)) == ([], [])
         assert await store.waiting(address.key) == (3, 2)
         counted = {"decisions": 3, "duplicates": 1, "conflicts": 1}

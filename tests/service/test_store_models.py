@@ -116,9 +116,12 @@ async def test_deleting_leaves_nothing(store_url: str, window_s: float) -> None:
     """Whoever deletes a model because Redis is full gets all of it back, tombstones too."""
     async with opened(store_url) as store:
         address, other = await make(store, window_s=window_s), await make(store)
-        for each in (address, other):
+        holding = await make(store, window_s=window_s, on_expiry="no_click")
+        for each in (address, other, holding):
             (issued, _) = await decide(store, each, 1, 2)
             await admit(store, each, 1, issued, 1)
+        assert await store.delete(holding.key)
+        assert await raw_client(store).keys(f"mc:{{{holding.key}}}:*") == []
         assert address.key in await store.list_keys()
         assert await store.delete(address.key)
         assert not await store.delete(address.key)
