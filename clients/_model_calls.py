@@ -179,7 +179,8 @@ class ModelCalls(Base, ABC):
         name
             Of the new model.
         without
-            Times whose feedback, and examples, are left out.
+            Times whose feedback, and examples, are left out; with `no_click`, decisions whose
+            windows were open then.
         learner
             As in `ModelSpec`; by default the one that decides.
 

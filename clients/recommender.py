@@ -147,9 +147,10 @@ class Recommender(Generic[Item]):
 
         Use it for a shelf of a few items, of which each is reported for itself, with a model whose
         learner is `forward`: several may be right. Report `not_clicked` of those that were seen,
-        nothing of the others. Each place is one more call, whose candidates are the ones that are
-        left; its propensity is of these. Not for hundreds of places, nor for `misclick evaluate`,
-        which knows nothing of shrinking candidates.
+        nothing of the others (which a model of `on_expiry` `no_click` would take for zeros). Each
+        place is one more call, whose candidates are the ones that are left; its propensity is of
+        these. Not for hundreds of places, nor for `misclick evaluate`, which knows nothing of
+        shrinking candidates.
 
         Parameters
         ----------

@@ -139,7 +139,7 @@ class RelearnIn(Strict):
         [],
         max_length=MAX_SPANS,
         description="Times of which nothing is to be learned: feedback and examples that came in "
-        "them, and expiries, are left out.",
+        "them are left out, and where `on_expiry` is `no_click` decisions whose windows were open.",
     )
     learner: LearnerSpec | None = Field(
         None, description="Kind and options of another learner; left out, the one that decides."

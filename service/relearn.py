@@ -194,12 +194,13 @@ async def _rewrite(
     store: Store, source: Source, without: Sequence[Span], writer: _Writer
 ) -> _Found:
     found = _Found()
-    no_click = source.spec.on_expiry == "no_click"
     async for entry in _entries(store, source):
-        event = _taught(unpack_body(entry.body), no_click)
+        logged = unpack_body(entry.body)
+        event = _taught(logged, source.address.no_click)
         if event is None:
             continue
-        taken = not any(span.from_ms <= event.time_ms < span.to_ms for span in without)
+        first_ms, last_ms = _heard_within(logged, source.address)
+        taken = not any(first_ms < span.to_ms and span.from_ms <= last_ms for span in without)
         found.see(event, taken=taken)
         if taken:
             await writer.add(event)
@@ -220,6 +221,18 @@ async def _entries(store: Store, source: Source) -> AsyncIterator[Entry]:
             if entry.seq <= source.seq:
                 yield entry
         after = entries[-1].seq
+
+
+def _heard_within(event: Event, address: Address) -> tuple[int, int]:
+    """Return the first and the last time at which what an event tells may have been heard.
+
+    Where silence is a bit, a decision was listened to until its window closed, whatever was heard:
+    its click may be one that was wrong, its silence a click that was lost. Left out by when they
+    came, clicks would go without the silence beside them.
+    """
+    if address.no_click and isinstance(event.payload, Decision):
+        return event.payload.issued_ms, event.payload.issued_ms + address.window_ms
+    return event.time_ms, event.time_ms
 
 
 def _taught(event: Event, no_click: bool) -> Event | None:

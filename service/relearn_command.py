@@ -39,8 +39,9 @@ def add_parser(subparsers: Subparsers) -> None:
         action="append",
         default=[],
         metavar="FROM/UNTIL",
-        help="leave out the feedback of this time, in ISO 8601 with a time zone (Z, +02:00); "
-        "either end may be left out; may be given several times",
+        help="leave out the feedback of this time (where silence is no click, decisions whose "
+        "windows were open then), in ISO 8601 with a time zone (Z, +02:00); either end may be left "
+        "out; may be given several times",
     )
     parser.add_argument(
         "--learner",

@@ -206,7 +206,8 @@ class Replica(Follower):
     def _settle(self, nonce: bytes, decision: Decision, answer: Recorded) -> Decided | ServiceError:
         if answer.full:
             most = self.spec.max_pending
-            return Unavailable(f"at most {most} decisions may wait for feedback (max_pending)")
+            what = "for their windows to close" if self.address.no_click else "for feedback"
+            return Unavailable(f"at most {most} decisions may wait {what} (max_pending)")
         issued_ms = answer.now_ms
         if answer.old is not None:
             earlier = unpack_decision(answer.old)
