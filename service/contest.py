@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from learners import LEARNERS, Learner, LearnersError, Outcome
+from learners import LEARNERS, Learner, LearnersError, Outcome, draw
 from learners.base import FloatArray, State, StateValue
 from service.challengers import (
     Challenger,
@@ -168,13 +168,21 @@ class Contest:
                 refused += 1
         return refused
 
-    def update(self, outcome: Outcome, decided_seq: int) -> None:
-        """Let the deciding learner learn from a round that was decided after `decided_seq`."""
+    def update(
+        self, outcome: Outcome, decided_seq: int, seq: int, uniform: float | None = None
+    ) -> None:
+        """Let the deciding learner learn from a round that was decided after `decided_seq`.
+
+        With a `uniform` it writes down what it would do by now, as challengers do.
+        """
+        own = None if uniform is None else self.learner.distribution(outcome.x)
         if decided_seq < self.deciding_since:
             # Another learner made this decision: its best label is not this one's.
-            greedy = self.learner.distribution(outcome.x).greedy
+            greedy = (own or self.learner.distribution(outcome.x)).greedy
             outcome = outcome._replace(greedy=greedy, elsewhere=True)
         self.learner.update(outcome)
+        if own is not None and uniform is not None:
+            self.record.add(seq, float(own.probabilities[outcome.label]), draw(own, uniform))
 
     def follow(self, outcome: Outcome, uniform: float, seq: int) -> None:
         """Let the deciding learner learn from a round that was decided outside of the service."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from learners import InputError, Learner, NoiseRates
 from learners.bandits.linear import MIN_PROPENSITY
 from learners.bandits.rate_beliefs import MAX_RATE, MAX_SUM
+from learners.base import FloatArray
 from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, effective_size
 from service.challengers import RECORDED, Recorded
 from service.errors import Unavailable
@@ -67,7 +68,8 @@ class Told(NamedTuple):
     rates_since: int
     deciding: str
     deciding_since: int
-    #: What the deciding learner would have done in rounds that were decided elsewhere.
+    #: What the deciding learner would have done in rounds that were decided elsewhere and, beside
+    #: challengers, in its own when it heard of them.
     record: Recorded
     challengers: dict[str, Recorded]
 
@@ -208,6 +210,8 @@ class _Policy(NamedTuple):
     shown: NDArray[np.intp] | None = None
     #: Whether it decided all of them: what it showed is what was logged.
     decided: bool = False
+    #: What its gain is told over, if that is not what was shown.
+    over: _Policy | None = None
 
 
 def _evaluate(newest: Newest, told: Told, doubt: str) -> EvaluationOut:
@@ -263,7 +267,9 @@ def _policies(slice_: Slice, told: Told, came: dict[str, int]) -> Iterator[_Poli
         yield _Policy("elsewhere", None, others, np.ones(len(others)), decided=True)
     yield _Policy("uniform", None, everywhere, active[labels] / active.sum() / propensities)
     for name, record in told.challengers.items():
-        yield _Policy("challenger", name, *_recorded(slice_, record))
+        which, weights, shown = _recorded(slice_, record)
+        over = _over(slice_, told, which)
+        yield _Policy("challenger", name, which, weights, shown, over=over)
     often = np.argsort(-np.bincount(labels, minlength=len(active)), kind="stable")
     decided = np.where(slice_.elsewhere, slice_.seqs, slice_.decided)
     for code in often[active[often]][:MOST_CONSTANT].tolist():
@@ -278,6 +284,8 @@ def _deciding(slice_: Slice, told: Told) -> _Policy:
     """Return what the deciding learner did, and would have done where others decided."""
     own = np.flatnonzero(~slice_.elsewhere & (slice_.decided >= told.deciding_since))
     which, weights, shown = _recorded(slice_, told.record)
+    told_of = slice_.elsewhere[which]
+    which, weights, shown = which[told_of], weights[told_of], shown[told_of]
     return _Policy(
         "deciding",
         told.deciding,
@@ -286,6 +294,20 @@ def _deciding(slice_: Slice, told: Told) -> _Policy:
         np.concatenate([slice_.rounds.labels[own], shown]),
         decided=not len(which),
     )
+
+
+def _over(slice_: Slice, told: Told, which: NDArray[np.intp]) -> _Policy:
+    """Return what a challenger is to be better than in these rounds: what was shown.
+
+    But in the model's own rounds it is what the deciding learner would have shown when it heard of
+    them. The challenger knew by then what came since the decision, and so did this one.
+    """
+    places, weights, shown = _recorded(slice_, told.record)
+    own = ~slice_.elsewhere[places]
+    places, weights, shown = places[own], weights[own], shown[own]
+    all_weights, all_shown = np.ones(len(slice_.seqs)), slice_.rounds.labels.astype(np.intp)
+    all_weights[places], all_shown[places] = weights, shown
+    return _Policy("deciding", told.deciding, which, all_weights[which], all_shown[which])
 
 
 def _recorded(
@@ -309,16 +331,22 @@ def _value(
     ips, snips = part.ips(weights), part.snips(weights)
     robust = gain = None
     if not policy.decided:
-        followed = (
-            part.predicted[:, active].mean(1)
-            if policy.shown is None
-            else part.predicted[np.arange(n_rounds), policy.shown]
-        )
-        robust, gain = part.doubly_robust(weights, followed), part.gain(weights, followed)
+        followed = _followed(part, policy, active)
+        over = policy.over and (policy.over.weights, _followed(part, policy.over, active))
+        robust, gain = part.doubly_robust(weights, followed), part.gain(weights, followed, over)
     if verdict == TRUSTED:
         verdict = verdict_of_value(robust or snips or ips)
     told = (_out(value) for value in (ips, snips, robust, gain))
     return PolicyOut(*head, verdict == TRUSTED, verdict, *told)
+
+
+def _followed(part: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -> FloatArray:
+    """Return how probably what a policy shows is right in each of its rounds, as predicted."""
+    if policy.shown is None:
+        uniform: FloatArray = part.predicted[:, active].mean(1)
+        return uniform
+    shown: FloatArray = part.predicted[np.arange(len(policy.shown)), policy.shown]
+    return shown
 
 
 def verdict_of_value(value: Value) -> str:

@@ -37,7 +37,10 @@ class PolicyOut(Struct, frozen=True):
     ] = None
     gain: Annotated[
         ValueOut | None,
-        Meta(description="How much more than what was shown in these rounds it is worth, by dr."),
+        Meta(
+            description="How much more than what was shown in these rounds it is worth, by dr; a "
+            "challenger: than what the deciding one would have shown when feedback came."
+        ),
     ] = None
 
 

@@ -237,8 +237,10 @@ class Fold:
             decision.propensity,
             feedback,
         )
-        self._tell_challengers(outcome, nonce)
-        self.contest.update(outcome, decision.seq)
+        uniform = uniform_of(self.spec.seed, nonce) if self.contest.challengers else None
+        if uniform is not None:
+            self._tell_challengers(outcome, uniform)
+        self.contest.update(outcome, decision.seq, self.seq + 1, uniform)
         self.contest.note_restarts(self.seq + 1)
         # What exploration shows is no matter of how good the learner is, or how clicks lie.
         greedy = decision.label == decision.greedy
@@ -250,14 +252,13 @@ class Fold:
         self._scaling.observe(x)
         # Whom he held for the best is not known; each learner takes its own best label instead.
         outcome = Outcome(self._scaling.apply(x), told.label, told.label, told.propensity, feedback)
-        self._tell_challengers(outcome, nonce)
-        self.contest.follow(outcome, uniform_of(self.spec.seed, nonce), self.seq + 1)
+        uniform = uniform_of(self.spec.seed, nonce)
+        self._tell_challengers(outcome, uniform)
+        self.contest.follow(outcome, uniform, self.seq + 1)
         self.contest.note_restarts(self.seq + 1)
 
-    def _tell_challengers(self, outcome: Outcome, nonce: bytes) -> None:
-        if self.contest.challengers:
-            uniform = uniform_of(self.spec.seed, nonce)
-            self.rejected += self.contest.tell_challengers(outcome, uniform, self.seq + 1)
+    def _tell_challengers(self, outcome: Outcome, uniform: float) -> None:
+        self.rejected += self.contest.tell_challengers(outcome, uniform, self.seq + 1)
 
     def _change_labels(self, change: LabelChange) -> None:
         strangers = list(dict.fromkeys(name for name in change.add if name not in self.codes))

@@ -195,22 +195,40 @@ class Evaluation:
         value = float(terms.mean())
         return self._value(value, terms - value, weights) if weights.any() else _unknown(value)
 
-    def gain(self, weights: FloatArray, followed: FloatArray) -> Value:
-        """Return how much more than what was shown the policy is worth, doubly robust, in pairs.
+    def gain(
+        self,
+        weights: FloatArray,
+        followed: FloatArray,
+        over: tuple[FloatArray, FloatArray] | None = None,
+    ) -> Value:
+        """Return how much more than another the policy is worth, doubly robust, in pairs.
 
         Use it to decide between the two: the intervals of each alone say less, because most of what
-        is in doubt is in doubt of both. Below 0 where what was shown was better; 0, without an
-        interval, for a policy that shows just that.
+        is in doubt is in doubt of both. Below 0 where the other was better; 0, without an interval,
+        for a policy that does just what the other does.
 
-        Parameters and error are those of `doubly_robust`.
+        Parameters
+        ----------
+        weights, followed
+            As for `doubly_robust`.
+        over
+            The same of the other policy; by default what was shown.
+
+        Raises
+        ------
+        InputError
+            If an array is not as said.
         """
         shown = self._shown(weights, followed)
+        others, other = (np.ones_like(weights), shown) if over is None else over
+        self._check(others=others, other=other)
         # In this order, for what was shown itself to gain 0 to the last bit.
-        terms = (followed - shown) + (weights - 1.0) * (self._rewards - shown)
+        more = weights - others
+        terms = (followed - other) + more * (self._rewards - shown)
         gain = float(terms.mean())
         if not weights.any():
             return _unknown(gain)
-        return self._value(gain, terms - gain, weights - 1.0, float(self._rewards.mean()))
+        return self._value(gain, terms - gain, more, float(self._rewards.mean()))
 
     def _shown(self, weights: FloatArray, followed: FloatArray) -> FloatArray:
         """Return how probably what was shown is right, as predicted."""

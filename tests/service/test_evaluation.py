@@ -227,6 +227,28 @@ async def test_rates_that_a_challenger_has_found_correct_clicks(client: httpx.As
     assert (await evaluated(client, path))["rates_from"] == "learner"
 
 
+async def test_a_twin_gains_nothing_where_feedback_is_late(client: httpx.AsyncClient) -> None:
+    """Protects who promotes: what a challenger knew when it heard is no merit of its own."""
+    forward: Json = {"kind": "forward", "n_waves": 0}
+    twin: Json = {"name": "twin", "learner": forward}
+    path = await create(client, learner=forward, challengers=[twin], seed=3)
+    await play(client, path, 600)
+    found = policy(await evaluated(client, path), "challenger")
+    assert found["gain"] == {"value": 0.0, "error": 0.0, "low": 0.0, "high": 0.0}
+    # It knew up to 99 rounds more than the one that decided.
+    shown = policy(await evaluated(client, path), "deciding")
+    assert (shown["rounds"], found["rounds"]) == (600, 600)
+    assert found["dr"]["value"] > shown["ips"]["value"] + 0.01
+    # In rounds that somebody else decided it is held against him.
+    told = [
+        {"x": [2, 0, 0], "label": "abc"[n % 3], "propensity": 1 / 3, "feedback": int(n % 3 == 0)}
+        for n in range(600)
+    ]
+    await client.post(f"{path}/rounds/batch", json={"items": told})
+    found = policy(await evaluated(client, path, rounds=600), "challenger")
+    assert found["gain"]["value"] > 0.3
+
+
 async def test_silence_is_evaluated_as_it_is_learned(client: httpx.AsyncClient) -> None:
     """An expired decision is a missing click, or nothing, as the spec says."""
     for on_expiry, rounds in (("no_click", 3), ("ignore", 0)):

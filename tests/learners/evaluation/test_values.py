@@ -77,6 +77,22 @@ def test_gain_of_another_label_in_one_round() -> None:
     assert (found.value, found.error) == pytest.approx((-1.1 / 3, np.sqrt(squares / 6)))
 
 
+def test_gain_over_another_policy() -> None:
+    """Protects who compares two that were both asked later than what was shown."""
+    evaluation = Evaluation(ROUNDS, RATES)
+    evaluation.predicted = predicted = np.tile([0.5, 0.2], (3, 1))
+    mine = weights_of(ROUNDS, POLICY), (POLICY * predicted).sum(1)
+    other = np.full((3, 2), 0.5)
+    others = weights_of(ROUNDS, other), (other * predicted).sum(1)
+    found = evaluation.gain(*mine, over=others)
+    values = [evaluation.doubly_robust(*each).value for each in (mine, others)]
+    assert found.value == pytest.approx(values[0] - values[1])
+    assert found.error != evaluation.gain(*mine).error
+    assert evaluation.gain(*mine, over=mine) == (0.0, 0.0, 0.0, 0.0)
+    with pytest.raises(InputError, match="others"):
+        evaluation.gain(*mine, over=(others[0][:2], others[1]))
+
+
 def test_what_was_shown_gains_nothing() -> None:
     """Protects from doubt where there is none: rounds that a policy would not have changed."""
     for rho_0 in (0.1, 0.2, 0.3):
