@@ -107,13 +107,20 @@ def summary(noise: Noise) -> list[str]:
 
 def in_force_table(noise: Noise) -> Table:
     """Return the rates of each label in force, the most often clicked by mistake first."""
-    result = Table(title="In force by label", title_justify="left")
+    doubted = bool(noise.errors_by_label)
+    title = f"In force by label{', ± standard error' if doubted else ''}"
+    result = Table(title=title, title_justify="left")
     result.add_column("label", overflow="fold")
     for name in ("rho_0, %", "rho_1, %"):
         result.add_column(name, justify="right", no_wrap=True)
     rows = sorted(noise.rates_by_label.items(), key=lambda row: -row[1].rho_0)
     for label, rates in rows[:MOST_ROWS]:
-        result.add_row(escape(label), f"{100 * rates.rho_0:.1f}", f"{100 * rates.rho_1:.1f}")
+        each = [f"{100 * rates.rho_0:.1f}", f"{100 * rates.rho_1:.1f}"]
+        if doubted:
+            errors = noise.errors_by_label[label]
+            each[0] += f" ± {100 * errors.rho_0:.1f}"
+            each[1] += f" ± {100 * errors.rho_1:.1f}"
+        result.add_row(escape(label), *each)
     return result
 
 

@@ -112,6 +112,9 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         Whether no clicks come at all, not even false ones: nothing is learned until one does.
     errors
         Standard errors of `rates` where the learner finds them; else None.
+    errors_by_label
+        The same of `rates_by_label`; else empty. About .29 where nothing is known: it found as much
+        noise as it believes in, or more.
     """
 
     rates: NoiseRates
@@ -127,6 +130,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     silent: bool = False
     errors: NoiseRates | None = None
+    errors_by_label: dict[str, NoiseRates] = {}
 
     @property
     def source(self) -> Estimate | None:

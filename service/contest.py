@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -29,6 +30,15 @@ from service.spec import (
     NamedLearner,
     are_label_features,
 )
+
+
+class Anew(NamedTuple):
+    """How often a learner began anew, and the events at which it last did, and the time before."""
+
+    times: int = 0
+    seq: int = 0
+    #: 0 where it was the first time.
+    before: int = 0
 
 
 class Contest:
@@ -59,9 +69,8 @@ class Contest:
         self.record = Record()
         #: Noise rates as last set; None if never.
         self.rates: Rates | None = None
-        #: Of learners that began anew with the rates that they find: how often, and the event at
-        #: which they last did; for reading.
-        self.began_anew: dict[str, tuple[int, int]] = {}
+        #: Of learners that began anew with the rates that they find; for reading.
+        self.began_anew: dict[str, Anew] = {}
         #: What labels are like, by code, as last said; for reading.
         self.label_features: dict[int, list[float]] = {}
         self._challengers: list[Challenger] = []
@@ -198,8 +207,9 @@ class Contest:
     def note_restarts(self, seq: int) -> None:
         """Write down which learners began anew at event `seq`."""
         for named, learner in zip(self.named, self.learners, strict=True):
-            if learner.restarts != self.began_anew.get(named.name, (0, 0))[0]:
-                self.began_anew[named.name] = learner.restarts, seq
+            last = self.began_anew.get(named.name, Anew())
+            if learner.restarts != last.times:
+                self.began_anew[named.name] = Anew(learner.restarts, seq, last.seq)
 
     def set_rates(self, rates: Rates) -> None:
         """Let the learners that these noise rates are for use them."""
@@ -313,9 +323,9 @@ class Contest:
             raise ValueError("it describes labels by what no call takes")
         self.deciding_since = int(state.get("deciding_since", 0))
         self.learner, self.deciding, self._challengers = learner, deciding, challengers
-        anew = str(state.get("began_anew", "{}"))
-        self.began_anew = msgspec.json.decode(anew, type=dict[str, tuple[int, int]])
-        noted = {name: times for name, (times, _) in self.began_anew.items()}
+        began = str(state.get("began_anew", "{}"))
+        self.began_anew = msgspec.json.decode(began, type=dict[str, Anew])
+        noted = {name: anew.times for name, anew in self.began_anew.items()}
         pairs = zip(self.named, self.learners, strict=True)
         if noted != {named.name: each.restarts for named, each in pairs if each.restarts}:
             raise ValueError("it does not say when its learners began anew")

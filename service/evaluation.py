@@ -15,17 +15,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from learners import InputError, Learner, NoiseRates
+from learners import InputError
 from learners.bandits.linear import MIN_PROPENSITY
-from learners.bandits.rate_beliefs import MAX_RATE, MAX_SUM
 from learners.base import FloatArray
 from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, effective_size
 from service.challengers import RECORDED, Recorded
 from service.errors import Unavailable
 from service.evaluation_wire import EvaluationOut, PolicyKind, PolicyOut, RatesFrom, ValueOut
-from service.events import Decision, Rates, Round
+from service.events import Decision, Round
 from service.fold import Fold
 from service.newest import Logged, Newest, doubt_of, read_newest
+from service.rates_in_force import (
+    doubt_about_changes,
+    doubt_about_rates,
+    rates_in_force,
+    rates_since,
+)
 from service.replica import Replica
 from service.store import Store
 
@@ -43,16 +48,6 @@ LEAST_EFFECTIVE = 100
 ROUNDED = 0.03
 #: Standard deviations by which averages hardly ever differ by chance.
 FAR = 4.0
-#: Standard error of rho_1 from which on it is little more than a guess: one of which only [0, 1] is
-#: known has `NOTHING_KNOWN`. Intervals take what rates are off by for small, and with .9 where .2
-#: was guessed a value that was .28 was told as .05 +- .04.
-LARGEST_ERROR = 0.25
-#: Share of the labels of which a learner found as much noise as it believes in, from which on an
-#: estimate, which has no bounds, is taken instead; and of the rounds in which such labels were
-#: shown, from which on clicks cannot be corrected by what it found.
-MOST_AT_BOUNDS, BOUND_SHARE = 0.5, 0.05
-#: A sum of rates that is kept to `MAX_SUM` may round to less.
-ROUNDING = 1e-9
 TRUSTED = "trusted"
 
 
@@ -66,6 +61,7 @@ class Told(NamedTuple):
     rates_from: RatesFrom
     #: Clicks of rounds that ended before this event were of other noise, perhaps.
     rates_since: int
+    rates_doubt: str
     deciding: str
     deciding_since: int
     #: What the deciding learner would have done in rounds that were decided elsewhere and, beside
@@ -110,91 +106,12 @@ def _told(fold: Fold) -> Told:
         rates,
         rates_from,
         rates_since(fold, rates_from),
+        doubt_about_changes(fold, rates_from),
         fold.contest.deciding.name,
         fold.contest.deciding_since,
         fold.contest.record.rounds(),
         {each.name: each.record.rounds() for each in fold.contest.challengers},
     )
-
-
-# -- rates ------------------------------------------------------------------------------------
-def rates_in_force(fold: Fold) -> tuple[AssumedRates, RatesFrom]:
-    """Return the rates that clicks are corrected by, and where they are from."""
-    n_labels, rates = fold.learner.n_labels, fold.contest.rates
-    # It goes on from an estimate that it is told: the log knows of no noise that has risen since.
-    # Of rates that were set it moves none.
-    if fold.learner.learns_rates and (rates is None or rates.estimated):
-        found = _found(fold.learner)
-        # An estimate may be of more noise than the learner believes in.
-        if rates is None or _at_bounds(found).mean() <= MOST_AT_BOUNDS:
-            return found, "learner"
-    if rates is not None:
-        return _assumed(rates, n_labels), "log"
-    options = fold.contest.deciding.learner.options
-    given = NoiseRates(*(float(options.get(name, 0.0)) for name in ("rho_0", "rho_1")))
-    # A learner that estimates its rates begins with none: 0 is what is not known.
-    if given.rho_0 or given.rho_1:
-        return AssumedRates.same(given, n_labels), "learner"
-    for challenger in fold.contest.challengers:
-        if challenger.learner.learns_rates:
-            return _found(challenger.learner), "challenger"
-    return AssumedRates.same(given, n_labels), "nothing"
-
-
-def rates_since(fold: Fold, source: RatesFrom) -> int:
-    """Return the event at which a learner began anew with the rates in force; 0 if none did."""
-    contest = fold.contest
-    finders = {
-        "learner": [contest.deciding.name],
-        "challenger": [each.name for each in contest.challengers if each.learner.learns_rates],
-    }
-    name = next(iter(finders.get(source, [])), "")
-    return contest.began_anew.get(name, (0, 0))[1]
-
-
-def _found(learner: Learner) -> AssumedRates:
-    """Return the rates that a learner has found itself."""
-    # Off by what the learner is off by, and each by its own: taken for their own alone, intervals
-    # held the truth in .6 of the logs, for one alone in .7 where two labels overlap.
-    return AssumedRates(*learner.label_rates, *learner.label_rate_errors, "unknown")
-
-
-def _at_bounds(found: AssumedRates) -> NDArray[np.bool_]:
-    """Return of which labels a learner found as much noise as it believes in, within an error."""
-    beyond_0 = found.rho_0 + found.rho_0_error >= MAX_RATE
-    beyond_1 = found.rho_1 + found.rho_1_error >= MAX_RATE
-    return beyond_0 | beyond_1 | (found.rho_0 + found.rho_1 >= MAX_SUM - ROUNDING)
-
-
-def doubt_about_rates(rates: AssumedRates, labels: NDArray[np.int64]) -> str:
-    """Return why clicks on `labels` cannot be corrected by these rates; nothing where they can.
-
-    Clicks are few because wrong labels are shown, or because they are missed: which of the two
-    has to be known.
-    """
-    missed, error = float(rates.rho_1[labels].mean()), float(rates.rho_1_error[labels].mean())
-    if rates.sharing == "unknown":
-        share = float(_at_bounds(rates)[labels].mean())
-        if share > BOUND_SHARE:
-            where = f"of labels shown in {share:.0%} of the rounds the learner believes in no more"
-            return f"there may be more noise than was found: {where}"
-    if error > LARGEST_ERROR:
-        return f"hardly known is how many clicks are missed: rho_1 = {missed:.2f} +- {error:.2f}"
-    return ""
-
-
-def _assumed(rates: Rates, n_labels: int) -> AssumedRates:
-    found = rates.errors or (0.0, 0.0)
-    common = AssumedRates.same(NoiseRates(rates.rho_0, rates.rho_1), n_labels, found)
-    each = rates.of_labels(n_labels)
-    if each is None or rates.errors is not None:
-        # What they are off by, where labels are alike, all are: it does not average out over them.
-        return common
-    try:
-        return AssumedRates(*each)
-    except InputError:
-        # One label's clicks were found to tell nothing at all: nothing to divide by.
-        return common
 
 
 # -- policies ---------------------------------------------------------------------------------
@@ -220,7 +137,7 @@ def _evaluate(newest: Newest, told: Told, doubt: str) -> EvaluationOut:
     logged = [each for each in newest.rounds if each.seq > told.rates_since]
     if len(logged) > 1:
         slice_ = _slice(logged)
-        doubt = doubt or doubt_about_rates(rates, slice_.rounds.labels)
+        doubt = doubt or told.rates_doubt or doubt_about_rates(rates, slice_.rounds.labels)
         evaluation = Evaluation(slice_.rounds, rates)
         policies = [
             _value(evaluation, each, told.active, doubt)

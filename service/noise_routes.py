@@ -17,6 +17,7 @@ from service.estimates import Estimates
 from service.fold import Fold
 from service.host import Host
 from service.neighbor_wire import MAX_MATRIX, PairOut, TransitionOut, WindowNoiseOut
+from service.rates_in_force import errors_of
 from service.replica import Replica
 from service.route_docs import errors, json_answer, read_errors
 
@@ -61,11 +62,11 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
             rates, each = _rates(replica), _label_rates(fold)
             every = spec.estimate_after(rate_kinds(fold.contest.named))
             due = (every, spec.estimate_on_drift, fold.drift_seq)
-            errors = _errors(fold.contest)
+            errors, error_of = _errors(fold)
             sources = errors is not None, _known(fold.contest)
             clicks = fold.learner.restarts, fold.learner.silent
             found = (asked, running, history)
-            return wire.NoiseOut(rates, each, *due, *found, *sources, *clicks, errors)
+            return wire.NoiseOut(rates, each, *due, *found, *sources, *clicks, errors, error_of)
 
         return json_response(await host.use(caller.key_of(model), act))
 
@@ -119,17 +120,21 @@ def _known(contest: Contest) -> bool:
     return contest.rates is not None and not contest.rates.estimated
 
 
-def _errors(contest: Contest) -> wire.RatesOut | None:
-    """Return how well the rates are known that clicks move.
+def _errors(fold: Fold) -> tuple[wire.RatesOut | None, dict[str, wire.RatesOut]]:
+    """Return how well the rates are known that clicks move, and each label's.
 
     None where clicks move none: not those that were set, of which nothing is in doubt.
     """
-    user = contest.rate_user
-    if user is None or not user.learns_rates or _known(contest):
-        return None
+    user = fold.contest.rate_user
+    if user is None or not user.learns_rates or _known(fold.contest):
+        return None, {}
+    each = errors_of(user)
     # What labels' rates are off by, most of it all labels' are: the mean's is about theirs.
-    errors = wire.RatesOut(*(float(each.mean()) for each in user.label_rate_errors))
-    return errors if errors.rho_0 or errors.rho_1 else None
+    errors = wire.RatesOut(*(float(some.mean()) for some in each))
+    if not (errors.rho_0 or errors.rho_1):
+        return None, {}
+    pairs = zip(fold.labels, *(some.tolist() for some in each), strict=True)
+    return errors, {name: wire.RatesOut(*pair) for name, *pair in pairs}
 
 
 def _rates(replica: Replica) -> wire.RatesOut:

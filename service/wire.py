@@ -240,6 +240,13 @@ class NoiseOut(Struct):
         RatesOut | None,
         Meta(description="Standard errors of `rates`, where the learner finds them; else null."),
     ]
+    errors_by_label: Annotated[
+        dict[str, RatesOut],
+        Meta(
+            description="Of `rates_by_label`, where the learner finds them; else empty. About .29 "
+            "where nothing is known: it found as much noise as it believes in, or more."
+        ),
+    ]
 
 
 class Asked(Struct):

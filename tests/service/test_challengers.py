@@ -12,8 +12,8 @@ from learners.evaluation import Rounds, progressive
 from service import challengers
 from service.challengers import Record, learners_text, parse_learners
 from service.codec import CodecError, decode_state, encode_state
+from service.contest import Anew
 from service.errors import Invalid
-from service.evaluation import rates_since
 from service.events import (
     ChallengerChange,
     Decision,
@@ -26,6 +26,7 @@ from service.events import (
 )
 from service.fold import Fold
 from service.ids import uniform_of
+from service.rates_in_force import rates_since
 from service.spec import ModelSpec
 from tests.service.apps import Json
 from tests.service.folds import admin as labels_or_rates
@@ -304,24 +305,29 @@ def test_it_is_known_since_when_a_learners_rates_hold() -> None:
     softmax: Json = {"kind": "forward_softmax", "n_waves": 0}
     fold = fold_of(learner=softmax, challengers=[BPA, {"name": "other", "learner": softmax}])
     contest = fold.contest
-    began: dict[str, tuple[int, int]] = {}
+    began: dict[str, Anew] = {}
     number = 0
     # Always clicked, then hardly ever: clicks that are expected stay away.
     while number < 3000 and len(began) < 2:
         feedback = int(number < 1200 or number % 50 == 0)
         fold.apply(round_of(fold, number)._replace(feedback=feedback))
         for named, learner in zip(contest.named, contest.learners, strict=True):
-            if learner.restarts != began.get(named.name, (0, 0))[0]:
-                began[named.name] = learner.restarts, fold.seq
+            last = began.get(named.name, Anew())
+            if learner.restarts != last.times:
+                began[named.name] = Anew(learner.restarts, fold.seq, last.seq)
         number += 1
     assert sorted(began) == ["original", "other"]
     assert contest.began_anew == began
-    assert rates_since(fold, "learner") == began["original"][1]
-    assert rates_since(fold, "challenger") == began["other"][1]
+    assert rates_since(fold, "learner") == began["original"].seq
+    assert rates_since(fold, "challenger") == began["other"].seq
     assert rates_since(fold, "log") == 0
     again = fold_of(learner=softmax, challengers=[BPA, {"name": "other", "learner": softmax}])
     again.restore(fold.encode(), fold.seq, fold.chain)
     assert again.contest.began_anew == began
+    # A state from before it was told when it had begun anew the time before.
+    older = {name: (times, seq) for name, (times, seq, _) in began.items()}
+    again.restore(encode_state(fold.state() | {"began_anew": json.dumps(older)}), fold.seq, "")
+    assert rates_since(again, "learner") == began["original"].seq
     for wrong in ({}, began | {"other": (9, 9)}, began | {"passive": (1, 1)}):
         state = fold.state() | {"began_anew": json.dumps(wrong)}
         with pytest.raises(CodecError, match="began anew"):
@@ -340,7 +346,7 @@ def test_of_a_challenger_that_goes_nothing_stays(
     assert isinstance(other.learner, ForwardSoftmax)
     monkeypatch.setattr(other.learner._shortfall, "alarms", 1)
     fold.apply(round_of(fold, 1))
-    assert fold.contest.began_anew == {"other": (1, 1)}
+    assert fold.contest.began_anew == {"other": Anew(1, 1)}
 
     def refuse(_: int) -> int:
         raise LearnersError("too many")

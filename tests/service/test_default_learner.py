@@ -52,6 +52,10 @@ def test_it_finds_the_noise_by_itself(http: httpx.Client) -> None:
     # How well: the false clicks of each, and of missed ones that it shows what is right.
     assert 0.01 < noise["errors"]["rho_0"] < 0.1
     assert abs(noise["rates"]["rho_1"] - RHO_1) < 3 * noise["errors"]["rho_1"] < 0.1
+    own = noise["errors_by_label"]
+    assert own.keys() == noise["rates_by_label"].keys()
+    mean = sum(each["rho_0"] for each in own.values()) / len(own)
+    assert noise["errors"]["rho_0"] == pytest.approx(mean)
     evaluation = http.get(f"{model.path}/evaluation").json()
     assert (evaluation["rates_from"], evaluation["by_label"]) == ("learner", True)
     assert abs(evaluation["rho_0"] - noise["rates"]["rho_0"]) < 1e-9
@@ -61,6 +65,7 @@ def test_it_finds_the_noise_by_itself(http: httpx.Client) -> None:
     noise = http.get(f"{model.path}/noise").json()
     assert noise["rates"] == pytest.approx({"rho_0": 0.1, "rho_1": 0.2})
     assert (noise["learned"], noise["known"], noise["errors"]) == (False, True, None)
+    assert noise["errors_by_label"] == {}
     http.delete(model.path)
     http.delete("/v1/models/by-default")
 

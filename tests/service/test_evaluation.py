@@ -12,8 +12,8 @@ from learners import NoiseRates
 from learners import create as create_learner
 from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, progressive, weights_of
 from service import challengers, evaluation
-from service.evaluation import rates_in_force
 from service.events import LabelChange, Rates, RatesByLabel
+from service.rates_in_force import rates_in_force
 from service.store import BACK_ENTRIES, BACK_PARTS
 from tests.service.apps import RCNBF, Json, app_client, create
 from tests.service.folds import admin, fold_of, round_of

@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from learners import NoiseRates
+from learners import ForwardSoftmax, NoiseRates
 from learners.evaluation import AssumedRates, Value
-from service.evaluation import doubt_about_rates, rates_in_force, verdict_of, verdict_of_value
+from learners.noise.rates import NOTHING_KNOWN
+from service.contest import Anew
+from service.evaluation import verdict_of, verdict_of_value
 from service.events import Rates, RatesByLabel
+from service.rates_in_force import (
+    doubt_about_changes,
+    doubt_about_rates,
+    errors_of,
+    rates_in_force,
+)
 from tests.service.folds import admin, fold_of, round_of
 
 LABELS = np.arange(100) % 3
@@ -62,6 +71,17 @@ def test_more_noise_than_a_learner_believes_in_is_taken_from_an_estimate() -> No
     assert "believes in no more" in doubt_about_rates(rates, LABELS)
 
 
+def test_a_rate_at_the_bound_of_belief_is_not_sure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Missed clicks of .85 were told as .77 +- .01, and false ones of .005 as .13 +- .02."""
+    bounded = fold_of(learner={"kind": "forward_softmax", "rho_0": 0.01, "rho_1": 0.9}).learner
+    within = fold_of(learner={"kind": "forward_softmax", "rho_0": 0.1, "rho_1": 0.5}).learner
+    sure = np.array([0.02, 0.01, 0.4])
+    monkeypatch.setattr(ForwardSoftmax, "label_rate_errors", (sure, sure))
+    assert [each.tolist() for each in errors_of(within)] == [sure.tolist()] * 2
+    unsure = [NOTHING_KNOWN, NOTHING_KNOWN, 0.4]
+    assert [each.tolist() for each in errors_of(bounded)] == [unsure] * 2
+
+
 def test_one_label_with_more_noise_than_is_believed_in_counts_as_often_as_it_is_shown() -> None:
     """A banner that is nearly always clicked by mistake was told to be right in .9, trusted."""
     rates = np.full((4, 10), 0.1)
@@ -78,6 +98,24 @@ def test_one_label_with_more_noise_than_is_believed_in_counts_as_often_as_it_is_
     )
     # What is set or estimated has no such bounds.
     assert not doubt_about_rates(replace(found, sharing="own"), labels)
+
+
+def test_noise_that_comes_and_goes_is_not_taken_for_what_it_was() -> None:
+    """Half of the values in a day whose clicks go up and down were wrong, and trusted."""
+    fold = fold_of(learner={"kind": "forward_softmax", "n_waves": 7})
+    for now, last, before, doubted in (
+        (9_001, 9_000, 0, False),
+        (9_001, 9_000, 4_000, True),
+        (19_000, 9_000, 4_000, True),
+        (19_001, 9_000, 4_000, False),
+        # One change that was taken for noise first.
+        (9_001, 9_000, 8_001, False),
+        (9_001, 9_000, 8_000, True),
+    ):
+        fold.seq, fold.contest.began_anew = now, {"original": Anew(2, last, before)}
+        said = "noise may come and go: the learner began anew at events"
+        assert doubt_about_changes(fold, "learner").startswith(said) is doubted
+        assert not doubt_about_changes(fold, "log")
 
 
 def test_a_value_that_can_be_none_is_not_trusted() -> None:
