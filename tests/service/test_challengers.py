@@ -347,6 +347,9 @@ def test_of_a_challenger_that_goes_nothing_stays(
     monkeypatch.setattr(other.learner._shortfall, "alarms", 1)
     fold.apply(round_of(fold, 1))
     assert fold.contest.began_anew == {"other": Anew(1, 1)}
+    monkeypatch.setattr(other.learner._shortfall, "alarms", 2)
+    fold.apply(round_of(fold, 2))
+    assert fold.contest.began_anew == {"other": Anew(2, 2, 1)}
 
     def refuse(_: int) -> int:
         raise LearnersError("too many")

@@ -285,6 +285,19 @@ async def test_clicks_are_no_merit_before_silence_is_known(client: httpx.AsyncCl
     assert (found["rounds"], policy(found, "deciding")["ips"]["value"]) == (150, 0.8)
 
 
+async def test_rates_of_another_hour_are_not_trusted(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is doubted of the learner's rates is doubted of all values."""
+    path = await create(client, learner=LEARNER)
+    await play(client, path, 300)
+    assert policy(await evaluated(client, path), "deciding")["trusted"]
+    said = "noise may come and go: the learner began anew at events 100 and 200"
+    monkeypatch.setattr(evaluation, "doubt_about_changes", lambda *_: said)
+    found = (await evaluated(client, path))["policies"]
+    assert [(each["trusted"], each["verdict"]) for each in found] == [(False, said)] * len(found)
+
+
 async def test_a_log_of_clicks_alone_is_not_trusted(client: httpx.AsyncClient) -> None:
     """Whoever tells of clicks and of nothing else is told so."""
     path = await create(client, learner={"kind": "banditron"})
