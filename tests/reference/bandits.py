@@ -390,7 +390,7 @@ class SlowForwardSoftmax:
         width = n_features + 2 + n_waves
         self.inputs, self.drift = SlowBentInputs(n_features, n_waves, seed), drift
         variances = np.full(width, 10.0)
-        variances[n_features + 1] = 0.03
+        variances[n_features + 1] = 0.03 if n_waves else 1.0
         self.first = variances
         self.parts = [list(range(width))[i : i + block] for i in range(0, width, block)]
         self.covariance = np.diag(variances)

@@ -49,13 +49,13 @@ def test_equals_slow_twin(block: int, drift: float, seed: int) -> None:
 
 
 def test_trace_by_hand() -> None:
-    """One click of one of two labels, with the rates known: slopes of .6 / 4, h of 10 and .03."""
+    """One click of one of two labels, with the rates known: slopes of .6 / 4, h of 10 and 1."""
     learner = ForwardSoftmax(1, 2, n_waves=0)
     learner.set_rates(0.2, 0.2)
     learner.update(Outcome(np.array([2.0]), 0, 0, 0.5, 1))
     clicked = 0.2 + 0.6 * 0.5
-    total = clicked * (1 - clicked) + 2 * 0.15**2 * 10.03
-    gap = 2 * 0.15 * 10.03 * (1 - clicked) / total
+    total = clicked * (1 - clicked) + 2 * 0.15**2 * 11
+    gap = 2 * 0.15 * 11 * (1 - clicked) / total
     right = 1 / (1 + (1 - gap / 1024) ** 1024)
     # Two thirds of the instance are the centre now; this one is as far from it as that was from 0.
     seen = np.array([4 / 3 + 2.0])
@@ -91,7 +91,7 @@ def test_one_round_is_bounded(seed: int, bit: int) -> None:
 def test_is_not_misled_by_the_noise_of_each_label() -> None:
     """Not told that a label is clicked by mistake in most rounds, it finds out."""
     rho_0 = np.array([0.05, 0.2, 0.75])
-    alone, told = ForwardSoftmax(4, 3, n_waves=0), ForwardSoftmax(4, 3, n_waves=0)
+    alone, told = ForwardSoftmax(4, 3, n_waves=26), ForwardSoftmax(4, 3, n_waves=26)
     told.set_label_rates(rho_0, np.full(3, 0.1), np.zeros(3), np.zeros(3))
     error, known, misled = (
         error_on_three_groups(learner, rho_0, spread=0.5, n_rounds=6_000)
@@ -100,7 +100,7 @@ def test_is_not_misled_by_the_noise_of_each_label() -> None:
     assert error < known + 0.03
     assert misled > 1.5 * error
     found_0, found_1 = alone.label_rates
-    assert found_0[2] - found_0[:2].max() > 0.25
+    assert found_0[2] - found_0[:2].max() > 0.2
     np.testing.assert_allclose(found_1, 0.1, atol=0.05)
     assert (alone.rho_0, alone.rho_1) == pytest.approx((found_0.mean(), found_1.mean()))
 
@@ -446,7 +446,23 @@ def test_more_labels_begin_with_more_doubt(before: int, more: int, times: float)
     assert state_digest(again.state()) == state_digest(learner.state())
     fresh = ForwardSoftmax(3, before + more, n_waves=0).state()["covariances"]
     assert np.asarray(fresh)[0, 0, 0] == 10.0 * times
-    assert np.asarray(fresh)[0, 4, 4] == 0.03
+    assert np.asarray(fresh)[0, 4, 4] == 1.0
+
+
+@pytest.mark.parametrize("n_waves", [0, 27])
+def test_learns_which_labels_are_usual(n_waves: int) -> None:
+    """Protects a linear one, which made 23 % mistakes where the usual label alone made 6 %."""
+    rng = np.random.default_rng(1)
+    corners = 3.0 * rng.normal(size=(3, 2))
+    learner, wrong = ForwardSoftmax(2, 3, n_waves=n_waves), 0
+    for right in rng.choice(3, 4_000, p=[0.94, 0.05, 0.01]).tolist():
+        decision = learner.distribution(x := corners[right] + rng.normal(size=2))
+        label = draw(decision, rng.random())
+        wrong += label != right
+        clicked = int(rng.random() < (0.85 if label == right else 0.15))
+        share = float(decision.probabilities[label])
+        learner.update(Outcome(x, label, decision.greedy, share, clicked))
+    assert wrong < 0.06 * 4_000
 
 
 def taught_rounds(learner: ForwardSoftmax, n_rounds: int) -> ForwardSoftmax:
