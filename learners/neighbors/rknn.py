@@ -71,13 +71,13 @@ class RkNN(WindowLearner):
         ``"estimated"`` (the default), or ``"given"`` for two labels with known rates.
     rho_0, rho_1
         The known rates, P(told 1 | is 0) and P(told 0 | is 1), each in [0, 1) with a sum below 1; 0
-        by default, and where rates are estimated.
+        by default.
 
     Raises
     ------
     ParameterError
-        If a parameter is of the wrong type or out of range, or rates are given for more than two
-        labels, or where they are estimated.
+        If a parameter is of the wrong type or out of range, or rates are given for more than
+        two labels.
 
     References
     ----------
@@ -125,9 +125,6 @@ class RkNN(WindowLearner):
         self.rates = check_choice("rates", rates, ("estimated", "given"))
         given = NoiseRates.of_options(rho_0, rho_1)
         self.rho_0, self.rho_1 = given.rho_0, given.rho_1
-        if self.rates == "estimated" and (self.rho_0 or self.rho_1):
-            what = "'given', where rho_0 or rho_1 is"
-            raise ParameterError(expected("rates", what, self.rates))
         if self.rates == "given" and self.n_labels != 2:
             raise ParameterError(expected("n_labels", "2 where rates are given", n_labels))
         if self.rates == "estimated":

@@ -326,7 +326,6 @@ def test_labels_may_become_three_unless_rates_are_given() -> None:
         ({"quantile": 10**400}, "quantile"),
         ({"rates": "known"}, "rates"),
         ({"rho_0": 0.5, "rho_1": 0.5}, "rho_0"),
-        ({"rho_1": 0.1}, "rates: expected 'given', where rho_0 or rho_1 is"),
         ({"metric": "l1"}, "metric"),
     ],
 )
