@@ -64,7 +64,7 @@ def main() -> None:
         gain = next(policy.gain for policy in policies if policy.policy == "challenger")
         # The gain is surer than the difference of two values, each with doubts of its own.
         if gain is not None and gain.low > 0:
-            print(f"{gain.low:.0%} to {gain.high:.0%} more than what was shown: promote it")
+            print(f"{gain.low:.0%} to {gain.high:.0%} more than the one that decides: promote it")
             print(f"{client.promote(name, 'corrected').deciding} decides now")
         client.delete_model(name)
 

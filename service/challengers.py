@@ -8,7 +8,8 @@ every learner that takes feedback may be a challenger.
 Before it learns from a round, a challenger writes down what it would have done in it. So its
 value can be told from rounds that it had not learned from (progressive validation).
 
-So does the deciding learner in rounds that were decided outside of the service.
+So does the deciding learner in rounds that were decided outside of the service, and beside
+challengers in its own, when it hears of them, which may be long after: to be compared with them.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Recorded(NamedTuple):
 
 
 class Record:
-    """The last `RECORDED` rounds that a learner learned from without having decided them."""
+    """What a learner would have done in the last `RECORDED` rounds, just before it learned."""
 
     def __init__(self) -> None:
         # Room is made with the first round: most learners decide every one themselves.
@@ -129,10 +130,10 @@ def follow(learner: Learner, record: Record, outcome: Outcome, uniform: float, s
 class Challenger:
     """One learner that learns without deciding."""
 
-    def __init__(self, named: NamedLearner, learner: Learner) -> None:
+    def __init__(self, named: NamedLearner, learner: Learner, record: Record | None = None) -> None:
         self.named = named
         self.learner = learner
-        self.record = Record()
+        self.record = record or Record()
 
     @property
     def name(self) -> str:

@@ -65,7 +65,8 @@ class Contest:
         self.deciding = spec.learners[0]
         #: Decisions made before this event were made by another learner.
         self.deciding_since = 0
-        #: What it would have done since then in rounds decided outside of the service; for reading.
+        #: What it would have done in rounds decided outside of the service and, beside challengers,
+        #: in all others when their feedback came; for reading.
         self.record = Record()
         #: Noise rates as last set; None if never.
         self.rates: Rates | None = None
@@ -267,10 +268,10 @@ class Contest:
             self._keep([each for each in self._challengers if each is not found])
             return
         place = self._challengers.index(found)
-        self._challengers[place] = Challenger(self.deciding, self.learner)
-        self.learner, self.deciding = found.learner, found.named
+        self._challengers[place] = Challenger(self.deciding, self.learner, self.record)
+        self.learner, self.deciding, self.record = found.learner, found.named, found.record
         # A model that was begun anew goes once more through promotions before that.
-        self.deciding_since, self.record = max(seq, self.deciding_since), Record()
+        self.deciding_since = max(seq, self.deciding_since)
 
     def _keep(self, challengers: list[Challenger]) -> None:
         """Forget the others, and when they began anew."""

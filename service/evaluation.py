@@ -127,8 +127,8 @@ class _Policy(NamedTuple):
     shown: NDArray[np.intp] | None = None
     #: Whether it decided all of them: what it showed is what was logged.
     decided: bool = False
-    #: What its gain is told over, if that is not what was shown.
-    over: _Policy | None = None
+    #: What its gain is told of, and over, where that is not all of it, and what was shown.
+    compared: tuple[_Policy, _Policy] | None = None
 
 
 def _evaluate(newest: Newest, told: Told, doubt: str) -> EvaluationOut:
@@ -184,9 +184,8 @@ def _policies(slice_: Slice, told: Told, came: dict[str, int]) -> Iterator[_Poli
         yield _Policy("elsewhere", None, others, np.ones(len(others)), decided=True)
     yield _Policy("uniform", None, everywhere, active[labels] / active.sum() / propensities)
     for name, record in told.challengers.items():
-        which, weights, shown = _recorded(slice_, record)
-        over = _over(slice_, told, which)
-        yield _Policy("challenger", name, which, weights, shown, over=over)
+        policy = _Policy("challenger", name, *_recorded(slice_, record))
+        yield policy._replace(compared=_compared(slice_, told, policy))
     often = np.argsort(-np.bincount(labels, minlength=len(active)), kind="stable")
     decided = np.where(slice_.elsewhere, slice_.seqs, slice_.decided)
     for code in often[active[often]][:MOST_CONSTANT].tolist():
@@ -201,7 +200,8 @@ def _deciding(slice_: Slice, told: Told) -> _Policy:
     """Return what the deciding learner did, and would have done where others decided."""
     own = np.flatnonzero(~slice_.elsewhere & (slice_.decided >= told.deciding_since))
     which, weights, shown = _recorded(slice_, told.record)
-    told_of = slice_.elsewhere[which]
+    # As a challenger, before, it wrote down others, too.
+    told_of = slice_.elsewhere[which] & (slice_.seqs[which] > told.deciding_since)
     which, weights, shown = which[told_of], weights[told_of], shown[told_of]
     return _Policy(
         "deciding",
@@ -213,18 +213,26 @@ def _deciding(slice_: Slice, told: Told) -> _Policy:
     )
 
 
-def _over(slice_: Slice, told: Told, which: NDArray[np.intp]) -> _Policy:
-    """Return what a challenger is to be better than in these rounds: what was shown.
+def _compared(slice_: Slice, told: Told, mine: _Policy) -> tuple[_Policy, _Policy]:
+    """Return a challenger in the rounds in which it can be compared, and what it is compared with.
 
-    But in the model's own rounds it is what the deciding learner would have shown when it heard of
-    them. The challenger knew by then what came since the decision, and so did this one.
+    Elsewhere it is what was shown. In the model's own rounds it is what the deciding learner would
+    have shown when it heard of them: the challenger knew by then what had come since the decision,
+    and so did this one. What it did not write down there cannot be compared.
     """
     places, weights, shown = _recorded(slice_, told.record)
     own = ~slice_.elsewhere[places]
-    places, weights, shown = places[own], weights[own], shown[own]
     all_weights, all_shown = np.ones(len(slice_.seqs)), slice_.rounds.labels.astype(np.intp)
-    all_weights[places], all_shown[places] = weights, shown
-    return _Policy("deciding", told.deciding, which, all_weights[which], all_shown[which])
+    all_weights[places[own]], all_shown[places[own]] = weights[own], shown[own]
+    known = slice_.elsewhere.copy()
+    known[places] = True
+    kept = known[mine.which]
+    which = mine.which[kept]
+    shown_by_me = None if mine.shown is None else mine.shown[kept]
+    return (
+        mine._replace(which=which, weights=mine.weights[kept], shown=shown_by_me),
+        _Policy("deciding", told.deciding, which, all_weights[which], all_shown[which]),
+    )
 
 
 def _recorded(
@@ -248,13 +256,24 @@ def _value(
     ips, snips = part.ips(weights), part.snips(weights)
     robust = gain = None
     if not policy.decided:
-        followed = _followed(part, policy, active)
-        over = policy.over and (policy.over.weights, _followed(part, policy.over, active))
-        robust, gain = part.doubly_robust(weights, followed), part.gain(weights, followed, over)
+        robust = part.doubly_robust(weights, _followed(part, policy, active))
+        mine, other = policy.compared or (policy, None)
+        gain = _gain(evaluation, mine, other, active)
     if verdict == TRUSTED:
         verdict = verdict_of_value(robust or snips or ips)
     told = (_out(value) for value in (ips, snips, robust, gain))
     return PolicyOut(*head, verdict == TRUSTED, verdict, *told)
+
+
+def _gain(
+    evaluation: Evaluation, mine: _Policy, other: _Policy | None, active: NDArray[np.bool_]
+) -> Value | None:
+    """Return how much more one policy is worth than another one, or than what was shown."""
+    if len(mine.which) < 2:
+        return None
+    part = evaluation.only(mine.which)
+    over = other and (other.weights, _followed(part, other, active))
+    return part.gain(mine.weights, _followed(part, mine, active), over)
 
 
 def _followed(part: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -> FloatArray:

@@ -160,7 +160,7 @@ class _Found:
 
     def see(self, event: Event, *, taken: bool) -> None:
         """Count one event that taught something."""
-        # Feedback that was held until its window closed came before what is logged beside it.
+        # Where silence is a bit its time is that of the decision: not in the log's order.
         self.first_ms = min(
             event.time_ms, event.time_ms if self.first_ms is None else self.first_ms
         )
@@ -196,7 +196,7 @@ async def _rewrite(
     found = _Found()
     async for entry in _entries(store, source):
         logged = unpack_body(entry.body)
-        event = _taught(logged, source.address.no_click)
+        event = _taught(logged, no_click=source.address.no_click)
         if event is None:
             continue
         first_ms, last_ms = _heard_within(logged, source.address)
@@ -235,8 +235,12 @@ def _heard_within(event: Event, address: Address) -> tuple[int, int]:
     return event.time_ms, event.time_ms
 
 
-def _taught(event: Event, no_click: bool) -> Event | None:
-    """Return an event as somebody else would tell it; None if it taught nothing."""
+def _taught(event: Event, *, no_click: bool) -> Event | None:
+    """Return an event as somebody else would tell it; None if it taught nothing.
+
+    Where silence is a bit it is one of the time of its decision, whatever was heard and when: who
+    leaves out times once more, of the new model, leaves out clicks with the silence beside them.
+    """
     payload = event.payload
     if isinstance(payload, Round | Example):
         return event
@@ -244,7 +248,8 @@ def _taught(event: Event, no_click: bool) -> Event | None:
     if feedback is None or not isinstance(payload, Decision):
         return None
     told = Round(payload.label, payload.propensity, payload.x)
-    return Event(Kind.ROUND, event.time_ms, event.nonce, feedback, told)
+    time_ms = payload.issued_ms if no_click else event.time_ms
+    return Event(Kind.ROUND, time_ms, event.nonce, feedback, told)
 
 
 class _Writer:

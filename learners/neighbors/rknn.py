@@ -71,7 +71,7 @@ class RkNN(WindowLearner):
         ``"estimated"`` (the default), or ``"given"`` for two labels with known rates.
     rho_0, rho_1
         The known rates, P(told 1 | is 0) and P(told 0 | is 1), each in [0, 1) with a sum below 1; 0
-        by default.
+        by default. They count with ``rates="given"`` only.
 
     Raises
     ------

@@ -12,7 +12,10 @@ from learners import NoiseRates
 from learners import create as create_learner
 from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, progressive, weights_of
 from service import challengers, evaluation
-from service.events import LabelChange, Rates, RatesByLabel
+from service.challengers import Record
+from service.evaluation_wire import ValueOut
+from service.events import Decision, LabelChange, Rates, RatesByLabel
+from service.newest import Logged, Newest
 from service.rates_in_force import rates_in_force
 from service.store import BACK_ENTRIES, BACK_PARTS
 from tests.service.apps import RCNBF, Json, app_client, create
@@ -153,7 +156,8 @@ async def test_each_policy_is_told_of_by_its_own_rounds(client: httpx.AsyncClien
     await play(client, path, 400, seed=2)
     found = await evaluated(client, path)
     assert policy(found, "deciding")["rounds"] == 400
-    assert policy(found, "challenger", "original")["rounds"] == 400
+    # Beside the challenger it wrote down what it would do in 300 of its own.
+    assert policy(found, "challenger", "original")["rounds"] == 700
     assert policy(found, "uniform")["rounds"] == 900
     newest = await evaluated(client, path, rounds=150)
     assert (newest["rounds"], newest["last_seq"]) == (150, newest["seq"])
@@ -239,14 +243,42 @@ async def test_a_twin_gains_nothing_where_feedback_is_late(client: httpx.AsyncCl
     shown = policy(await evaluated(client, path), "deciding")
     assert (shown["rounds"], found["rounds"]) == (600, 600)
     assert found["dr"]["value"] > shown["ips"]["value"] + 0.01
+    # Promoted, it brings what it wrote down; a newcomer has nothing to be compared by.
+    await client.post(f"{path}/challengers", json=twin | {"name": "other"})
+    await client.post(f"{path}/challengers/twin/promote")
+    found = await evaluated(client, path)
+    nothing = dict.fromkeys(("value", "error", "low", "high"), 0.0)
+    assert policy(found, "challenger", "original")["gain"] == nothing
+    assert policy(found, "challenger", "other")["gain"] is None
+    assert policy(found, "deciding")["rounds"] == 0
+    await client.post(f"{path}/challengers/original/promote")
     # In rounds that somebody else decided it is held against him.
     told = [
         {"x": [2, 0, 0], "label": "abc"[n % 3], "propensity": 1 / 3, "feedback": int(n % 3 == 0)}
         for n in range(600)
     ]
     await client.post(f"{path}/rounds/batch", json={"items": told})
-    found = policy(await evaluated(client, path, rounds=600), "challenger")
+    found = policy(await evaluated(client, path, rounds=600), "challenger", "twin")
     assert found["gain"]["value"] > 0.3
+
+
+def test_rounds_of_which_the_deciding_one_wrote_nothing_down_are_not_compared() -> None:
+    """Protects who promotes from a state of an older version, which did not know of it."""
+    forward: Json = {"kind": "forward", "n_waves": 0}
+    fold = fold_of(learner=forward, challengers=[{"name": "twin", "learner": forward}])
+    # All decided before any is heard of: a twin knows more of the later ones.
+    events = [round_of(fold, number) for number in range(120)]
+    logged = []
+    for seq, event in enumerate(events, 1):
+        if seq == 60:
+            fold.contest.record = Record()
+        fold.apply(event)
+        assert isinstance(event.payload, Decision)
+        logged.append(Logged(seq, event.payload, event.feedback or 0))
+    out = evaluation._evaluate(Newest(logged, {}), evaluation._told(fold), "")
+    twin = next(each for each in out.policies if each.policy == "challenger")
+    assert twin.rounds == 120
+    assert twin.gain == ValueOut(0.0, 0.0, 0.0, 0.0)
 
 
 async def test_silence_is_evaluated_as_it_is_learned(client: httpx.AsyncClient) -> None:

@@ -195,8 +195,13 @@ async def test_a_decision_is_left_out_with_its_click_or_its_silence(
             await asyncio.sleep(0.05)
             pending = (await client.get(path)).json()["counters"]["pending"]
     first_ms, last_ms = made[1][0]["expires_at_ms"] - 500, made[1][0]["expires_at_ms"]
-    _, found = await relearned(client, path)
+    again, found = await relearned(client, path)
     assert found["last_ms"] - found["first_ms"] > 1000
+    # Of the new model too, by when they were decided.
+    _, found = await relearned(
+        client, again, without=[{"from_ms": first_ms, "to_ms": first_ms + 100}]
+    )
+    assert (found["left_out"], found["left_out_clicks"]) == (2, 1)
     # Whichever of its times is left out: both of the two are, and none that were decided elsewhen.
     for from_ms in (first_ms, (first_ms + last_ms) // 2, last_ms):
         _, found = await relearned(

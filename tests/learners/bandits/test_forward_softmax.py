@@ -88,19 +88,20 @@ def test_one_round_is_bounded(seed: int, bit: int) -> None:
     assert np.abs(np.diff(after) - np.diff(scores)).max() < 2 * np.sqrt(15.03 / 0.01)
 
 
-def test_is_not_misled_by_the_noise_of_each_label() -> None:
+@pytest.mark.parametrize(("n_waves", "more", "apart"), [(0, 0.05, 0.1), (26, 0.03, 0.2)])
+def test_is_not_misled_by_the_noise_of_each_label(n_waves: int, more: float, apart: float) -> None:
     """Not told that a label is clicked by mistake in most rounds, it finds out."""
     rho_0 = np.array([0.05, 0.2, 0.75])
-    alone, told = ForwardSoftmax(4, 3, n_waves=26), ForwardSoftmax(4, 3, n_waves=26)
+    alone, told = (ForwardSoftmax(4, 3, n_waves=n_waves) for _ in range(2))
     told.set_label_rates(rho_0, np.full(3, 0.1), np.zeros(3), np.zeros(3))
     error, known, misled = (
         error_on_three_groups(learner, rho_0, spread=0.5, n_rounds=6_000)
         for learner in (alone, told, Forward(4, 3, n_waves=0))
     )
-    assert error < known + 0.03
+    assert error < known + more
     assert misled > 1.5 * error
     found_0, found_1 = alone.label_rates
-    assert found_0[2] - found_0[:2].max() > 0.2
+    assert found_0[2] - found_0[:2].max() > apart
     np.testing.assert_allclose(found_1, 0.1, atol=0.05)
     assert (alone.rho_0, alone.rho_1) == pytest.approx((found_0.mean(), found_1.mean()))
 
