@@ -105,16 +105,19 @@ def test_challengers_follow_what_is_told() -> None:
     assert encode_state(fold.learner.state()) == encode_state(alone.learner.state())
 
 
-def test_a_promoted_learner_writes_down_from_then_on() -> None:
-    """What the other one would have done is not taken for its own."""
+def test_a_promoted_learner_brings_what_it_wrote_down() -> None:
+    """What the other one would have done is not taken for its own, and stays with that one."""
     fold = fold_of(challengers=[BPA])
     for number in range(9):
         fold.apply(told_round(number))
+    (passive,), own = fold.contest.challengers, fold.contest.record
     fold.apply(challenger_event(ChallengerChange("promote", "passive")))
-    assert fold.contest.record.count == 0
+    assert fold.contest.record is passive.record
+    assert fold.contest.challengers[0].record is own
     fold.apply(told_round(10))
-    assert fold.contest.record.rounds().seqs.tolist() == [11]
-    assert fold.contest.challengers[0].record.rounds().seqs.tolist() == [11]
+    for record in (passive.record, own):
+        assert record.rounds().seqs.tolist() == [*range(1, 10), 11]
+    assert own.rounds().probabilities.tolist() != passive.record.rounds().probabilities.tolist()
 
 
 def test_rounds_of_others_tell_nothing_of_drift() -> None:
