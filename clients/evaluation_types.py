@@ -49,7 +49,8 @@ class PolicyValue(msgspec.Struct, frozen=True, kw_only=True):
     gain
         How much more than what was shown in these rounds it is worth, by `dr`; None where that is.
         To decide between the two, look here: most of what is in doubt of one is in doubt of both. A
-        challenger's is over what the deciding learner would have shown when feedback came.
+        challenger's is, in rounds that the model decided, over what the deciding learner would have
+        shown when feedback came.
     """
 
     policy: Literal["deciding", "elsewhere", "uniform", "challenger", "label"]

@@ -200,8 +200,7 @@ def _deciding(slice_: Slice, told: Told) -> _Policy:
     """Return what the deciding learner did, and would have done where others decided."""
     own = np.flatnonzero(~slice_.elsewhere & (slice_.decided >= told.deciding_since))
     which, weights, shown = _recorded(slice_, told.record)
-    # As a challenger, before, it wrote down others, too.
-    told_of = slice_.elsewhere[which] & (slice_.seqs[which] > told.deciding_since)
+    told_of = slice_.elsewhere[which]
     which, weights, shown = which[told_of], weights[told_of], shown[told_of]
     return _Policy(
         "deciding",
@@ -257,19 +256,17 @@ def _value(
     robust = gain = None
     if not policy.decided:
         robust = part.doubly_robust(weights, _followed(part, policy, active))
-        mine, other = policy.compared or (policy, None)
-        gain = _gain(evaluation, mine, other, active)
+        gain = _gain(evaluation, policy, active)
     if verdict == TRUSTED:
         verdict = verdict_of_value(robust or snips or ips)
     told = (_out(value) for value in (ips, snips, robust, gain))
     return PolicyOut(*head, verdict == TRUSTED, verdict, *told)
 
 
-def _gain(
-    evaluation: Evaluation, mine: _Policy, other: _Policy | None, active: NDArray[np.bool_]
-) -> Value | None:
-    """Return how much more one policy is worth than another one, or than what was shown."""
-    if len(mine.which) < 2:
+def _gain(evaluation: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -> Value | None:
+    """Return how much more a policy is worth than what it is compared with; None where few tell."""
+    mine, other = policy.compared or (policy, None)
+    if len(mine.which) < min(len(policy.which), LEAST_EFFECTIVE):
         return None
     part = evaluation.only(mine.which)
     over = other and (other.weights, _followed(part, other, active))

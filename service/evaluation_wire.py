@@ -39,7 +39,8 @@ class PolicyOut(Struct, frozen=True):
         ValueOut | None,
         Meta(
             description="How much more than what was shown in these rounds it is worth, by dr; a "
-            "challenger: than what the deciding one would have shown when feedback came."
+            "challenger, in those that the model decided: than what the deciding one would have "
+            "shown when feedback came. Null, too, where few of many rounds can be so compared."
         ),
     ] = None
 

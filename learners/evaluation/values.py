@@ -16,11 +16,10 @@ beats what was shown, or another policy, round by round: what both have in commo
 hard or rates that are in doubt, is in it once, with the sign that it has there.
 
 The interval is the normal one with two additions. The variance has one unseen round more, of
-the label and weight of one that there was, and with the bit that surprises most, as probable as the
-value says that it is, and by 3 of `effective_size` rounds more: where a policy has been followed in
-a few rounds, all with the same bit, they would otherwise seem to leave no doubt. (As if that bit
-were certain, intervals were twice as wide as need be where one in 30 is clicked.) And rates that
-are estimates add the variance that their standard errors lead to (delta method).
+the label and weight of one that there was, and with the bit that surprises most: where a policy
+has been followed in a few rounds, all with the same bit, they would otherwise seem to leave no
+doubt. And rates that are estimates add the variance that their standard errors lead to (delta
+method).
 
 References
 ----------
@@ -47,8 +46,6 @@ from learners.validation import FloatArray, check_codes, check_numbers
 
 #: Two-sided 95 % of a normal distribution, in standard errors.
 Z_95 = 1.959964
-#: Of a rare bit that none of n rounds had, 3 / n is the most that is not improbable (at 95 %).
-UNSEEN = 3.0
 
 
 class Value(NamedTuple):
@@ -249,9 +246,9 @@ class Evaluation:
         """
         n_rounds = len(moves)
         level = value if usual is None else usual
-        unseen = UNSEEN / max(effective_size(np.abs(weights)), 1.0)
-        surprises = _surprises(level, self.rates, unseen)[self.rounds.labels]
-        squares = float((moves**2).sum()) + float((weights**2 * surprises).max())
+        surprises = _surprises(level, self.rates)[self.rounds.labels]
+        surprise = float((np.abs(weights) * surprises).max())
+        squares = float((moves**2).sum()) + surprise**2
         variance = squares / (n_rounds * (n_rounds - 1)) + self._rates_variance(weights)
         error = float(np.sqrt(variance))
         return Value(value, error, value - Z_95 * error, value + Z_95 * error)
@@ -347,15 +344,8 @@ def _unknown(value: float) -> Value:
     return Value(value, np.inf, -np.inf, np.inf)
 
 
-def _surprises(value: float, rates: AssumedRates, unseen: float) -> FloatArray:
-    """Return the mean square that one more bit of each label may be from `value`, shape (K,).
-
-    A click, or none, is as probable as the value says, or by `unseen` more: of what is too rare to
-    have come nothing else tells.
-    """
+def _surprises(value: float, rates: AssumedRates) -> FloatArray:
+    """Return how far a corrected bit of each label can be from `value`, shape (K,)."""
     likely = min(max(value, 0.0), 1.0)
-    clicked = rates.rho_0 + rates.beta * likely
     low, high = -rates.rho_0 / rates.beta, (1.0 - rates.rho_0) / rates.beta
-    click = np.minimum(clicked + unseen, 1.0) * (high - likely) ** 2
-    none = np.minimum(1.0 - clicked + unseen, 1.0) * (likely - low) ** 2
-    return np.maximum(click, none)
+    return np.maximum(high - likely, likely - low)

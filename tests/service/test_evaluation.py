@@ -267,18 +267,23 @@ def test_rounds_of_which_the_deciding_one_wrote_nothing_down_are_not_compared() 
     forward: Json = {"kind": "forward", "n_waves": 0}
     fold = fold_of(learner=forward, challengers=[{"name": "twin", "learner": forward}])
     # All decided before any is heard of: a twin knows more of the later ones.
-    events = [round_of(fold, number) for number in range(120)]
+    events = [round_of(fold, number) for number in range(240)]
     logged = []
     for seq, event in enumerate(events, 1):
-        if seq == 60:
+        if seq == 41:
             fold.contest.record = Record()
         fold.apply(event)
         assert isinstance(event.payload, Decision)
         logged.append(Logged(seq, event.payload, event.feedback or 0))
     out = evaluation._evaluate(Newest(logged, {}), evaluation._told(fold), "")
     twin = next(each for each in out.policies if each.policy == "challenger")
-    assert twin.rounds == 120
+    assert twin.rounds == 240
     assert twin.gain == ValueOut(0.0, 0.0, 0.0, 0.0)
+    # Fewer than 100 of more are too few, while `trusted` is of all of them.
+    for last, told in ((140, True), (139, False)):
+        out = evaluation._evaluate(Newest(logged[:last], {}), evaluation._told(fold), "")
+        twin = next(each for each in out.policies if each.policy == "challenger")
+        assert (twin.gain is not None) is told
 
 
 async def test_silence_is_evaluated_as_it_is_learned(client: httpx.AsyncClient) -> None:

@@ -146,34 +146,18 @@ def test_interval_of_snips_by_hand() -> None:
     assert found.error == pytest.approx(np.sqrt(squares / 6))
 
 
-def test_a_rare_bit_surprises_as_rarely_as_it_comes() -> None:
-    """Of 100 rounds 10 are clicked: one more is, by a chance of .1, and of 3 / 100 more."""
-    feedback = (np.arange(100) < 10).astype(np.int64)
-    rounds = Rounds(np.ones((100, 1)), np.zeros(100, np.int64), np.full(100, 0.5), feedback)
-    found = Evaluation(rounds, AssumedRates.same(NoiseRates(), 1)).ips(np.ones(100))
-    squares = 10 * 0.9**2 + 90 * 0.1**2 + 0.13 * 0.9**2
-    assert found.error == pytest.approx(np.sqrt(squares / (100 * 99)))
-    # A click comes by mistake as well: .2 + .5 .1, and of these one is worth (1 - .2) / .5.
-    rates = AssumedRates.same(NoiseRates(0.2, 0.3), 1)
-    rounds = rounds._replace(feedback=(np.arange(100) < 25).astype(np.int64))
-    found = Evaluation(rounds, rates).ips(np.ones(100))
-    squares = 25 * 1.5**2 + 75 * 0.5**2 + 0.28 * 1.5**2
-    assert (found.value, found.error) == pytest.approx((0.1, np.sqrt(squares / (100 * 99))))
-
-
-def test_intervals_are_no_wider_than_need_be_where_clicks_are_rare() -> None:
-    """Always one label that was shown in 5 of 100 rounds; of those that see it 3 in 100 click."""
-    rng, found = np.random.default_rng(3), list[Value]()
+def test_intervals_hold_the_truth_where_clicks_are_rare() -> None:
+    """Always one label that was shown in 5 of 100 rounds; of those that see it 1 in 100 clicks."""
+    rng, held = np.random.default_rng(3), list[bool]()
     rates = AssumedRates.same(NoiseRates(), 2)
     for _ in range(300):
-        labels = (rng.random(4_000) < 0.05).astype(np.int64)
-        feedback = (rng.random(4_000) < 0.03).astype(np.int64)
-        rounds = Rounds(np.ones((4_000, 1)), labels, np.where(labels, 0.05, 0.95), feedback)
-        found.append(Evaluation(rounds, rates).ips(labels / 0.05))
-    held = np.mean([value.low <= 0.03 <= value.high for value in found])
-    scatter = np.std([value.value for value in found])
-    assert held >= 0.9
-    assert np.mean([value.error for value in found]) < 1.25 * scatter
+        labels = (rng.random(2_400) < 0.05).astype(np.int64)
+        feedback = (rng.random(2_400) < 0.01).astype(np.int64)
+        rounds = Rounds(np.ones((2_400, 1)), labels, np.where(labels, 0.05, 0.95), feedback)
+        # Nobody who saw it may have clicked: then its value is 0, and nearly certain.
+        value = Evaluation(rounds, rates).ips(labels / 0.05)
+        held.append(value.low <= 0.01 <= value.high)
+    assert np.mean(held) >= 0.95
 
 
 def test_the_surprise_of_a_round_without_a_click() -> None:
