@@ -296,7 +296,7 @@ async def test_the_deciding_learner_is_judged_as_one_that_did_not_decide(
 async def test_own_rounds_and_those_of_others_are_judged_together(
     client: httpx.AsyncClient,
 ) -> None:
-    """A weight of 1 where it decided; of what it learned from before it decided, nothing."""
+    """A weight of 1 where it decided; of told ones what it wrote down, before it decided, too."""
     path = await create(client, learner=LEARNER, challengers=[BPA])
     told, _ = simulated(300)
     await tell(client, path, told[:100])
@@ -318,7 +318,7 @@ async def test_own_rounds_and_those_of_others_are_judged_together(
     # What it wrote down of the told ones, before, is of them still; it decided none of the others.
     assert policy(await evaluated(client, path), "deciding")["rounds"] == 100
     await tell(client, path, told[200:])
-    assert policy(await evaluated(client, path), "deciding")["rounds"] == 100
+    assert policy(await evaluated(client, path), "deciding")["rounds"] == 200
     assert policy(await evaluated(client, path), "elsewhere")["rounds"] == 200
 
 
