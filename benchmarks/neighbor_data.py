@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from learners.base import BoolArray
 from learners.neighbors.search import find_many
 from learners.neighbors.window import Window, to_rows
-from learners.validation import FloatArray, IntArray
+from learners.validation import BoolArray, FloatArray, IntArray
 
 
 def ranked_neighbors(xs: FloatArray, queries: FloatArray, count: int) -> IntArray:

@@ -13,12 +13,11 @@ from benchmarks.neighbor_data import (
     ranked_neighbors,
     standardised,
 )
-from learners.base import BoolArray
 from learners.neighbors.editing import drop3, hmn_ei, icf, wilson
 from learners.neighbors.laplacian import LaplaceFilter
 from learners.neighbors.window import Window, to_rows
 from learners.noise.corruption import flip_uniform
-from learners.validation import FloatArray, IntArray
+from learners.validation import BoolArray, FloatArray, IntArray
 
 KS = (1, 3, 5)
 NOISE = (0.0, 0.1, 0.2, 0.4)

@@ -18,13 +18,12 @@ from benchmarks.neighbor_data import (
     scaled,
     within,
 )
-from learners.base import BoolArray
 from learners.neighbors.knn import KNN
 from learners.neighbors.neighborhood_noise import prevails
 from learners.neighbors.rknn import PlugIn, RkNN
 from learners.noise.corruption import flip_bits
 from learners.noise.rates import NoiseRates
-from learners.validation import FloatArray, IntArray
+from learners.validation import BoolArray, FloatArray, IntArray
 
 BAYES_ERROR = 0.5 - 2.0 / np.pi**2
 #: (tau_plus, tau_minus) of the synthetic curves, and of table 2.

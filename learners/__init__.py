@@ -35,7 +35,7 @@ from learners.bandits.perceptron import Perceptron
 from learners.bandits.rcine import RCINE
 from learners.bandits.rcnbf import RCNBF
 from learners.bandits.soba import SOBA
-from learners.base import BoolArray, Distribution, FloatArray, Learner, Outcome, State, StateValue
+from learners.base import Distribution, Learner, Outcome
 from learners.drawing import draw, draw_each
 from learners.errors import (
     InputError,
@@ -60,6 +60,8 @@ from learners.neighbors import (
 )
 from learners.noise.rates import NoiseRates
 from learners.registry import LEARNERS, create
+from learners.states import State, StateValue
+from learners.validation import BoolArray, FloatArray
 
 __all__ = [
     "AKNN",

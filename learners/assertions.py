@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from learners.base import Distribution, FloatArray, Learner, Outcome, State
+from learners.base import Distribution, Learner, Outcome
 from learners.drawing import draw
 from learners.errors import InputError, LearnersError, StateError
+from learners.states import State
+from learners.validation import FloatArray
 
 #: Features and labels of the learners that are checked, and rounds that they live through.
 D, K = 5, 4

@@ -32,9 +32,11 @@ from learners.assertions import (
     state_digest,
     teach,
 )
-from learners.base import FloatArray, Learner, Outcome, State
+from learners.base import Learner, Outcome
 from learners.drawing import draw
 from learners.errors import UnsupportedError
+from learners.states import State
+from learners.validation import FloatArray
 
 #: Makes a fresh learner from (n_features, n_labels).
 LearnerFactory: TypeAlias = Callable[[int, int], Learner]

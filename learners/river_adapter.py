@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from river import base
 
-from learners.base import FloatArray, Learner, Outcome
+from learners.base import Learner, Outcome
 from learners.drawing import draw
 from learners.errors import InputError, ParameterError, expected
 from learners.noise.corruption import flip_bit
 from learners.noise.rates import NoiseRates
 from learners.registry import create
-from learners.validation import MAX_FEATURE, check_count, is_number
+from learners.validation import MAX_FEATURE, FloatArray, check_count, is_number
 
 
 class RiverClassifier(base.Classifier):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from learners.errors import InputError, ParameterError, expected
 
 FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
 IntArray: TypeAlias = NDArray[np.int64]
 
 #: Largest |x_i| that a learner takes. With it every bound of this package stays far below

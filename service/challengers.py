@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from learners import LEARNERS, Learner, LearnersError, Outcome, draw
-from learners.base import State, StateValue
+from learners.states import State, StateValue
 from service.errors import Invalid
 from service.events import Rates
 from service.spec import NamedLearner

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from learners.base import State, StateValue
+from learners.states import State, StateValue
 
 MAGIC = b"MCS1"
 #: What an array may hold: fixed-width little-endian numbers and booleans.

@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 
 from learners import LEARNERS, Learner, LearnersError, Outcome, draw
-from learners.base import FloatArray, State, StateValue
+from learners.states import State, StateValue
+from learners.validation import FloatArray
 from service.challengers import (
     Challenger,
     Record,

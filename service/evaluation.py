@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from learners import InputError
 from learners.bandits.linear import MIN_PROPENSITY
-from learners.base import FloatArray
 from learners.evaluation import AssumedRates, Evaluation, Rounds, Value, effective_size
+from learners.validation import FloatArray
 from service.challengers import RECORDED, Recorded
 from service.errors import Unavailable
 from service.evaluation_wire import EvaluationOut, PolicyKind, PolicyOut, RatesFrom, ValueOut

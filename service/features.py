@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import BoolArray
+from learners.validation import BoolArray
 from service.errors import MAX_DETAILS, Detail, Invalid, quote, shorten
 from service.spec import DenseFeatures, HashedFeatures, ModelSpec, NamedFeatures, NumberField
 

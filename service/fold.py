@@ -20,9 +20,10 @@ from learners import (
     draw,
     draw_each,
 )
-from learners.base import MAX_STATE, FloatArray, State
 from learners.neighbors import WindowLearner
 from learners.noise import ClickDrift
+from learners.states import MAX_STATE, State
+from learners.validation import FloatArray
 from service.codec import CodecError, decode_state, encode_state
 from service.contest import Contest, part_of
 from service.errors import Invalid, LogBroken, Unavailable

@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 
-from learners.base import State
 from learners.neighbors import WindowLearner
+from learners.states import State
 from service.address import Address
 from service.anew import begin_anew
 from service.codec import CodecError, encode_parts, state_digest

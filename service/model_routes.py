@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response, params
 from starlette.responses import StreamingResponse
 
-from learners.base import State
+from learners.states import State
 from service.auth import Caller, Keys, Scope
 from service.codec import encode_parts, state_digest, state_to_npz
 from service.edge import JSON, NDJSON, check_request_type

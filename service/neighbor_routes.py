@@ -7,8 +7,8 @@ import asyncio
 import numpy as np
 from fastapi import APIRouter, Request, Response
 
-from learners.base import FloatArray
 from learners.neighbors import HubnessReport, HubWatch, WindowLearner, hubness_report
+from learners.validation import FloatArray
 from service import wire
 from service.auth import Keys, Scope
 from service.edge import JSON, check_request_type, json_response

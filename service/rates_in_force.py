@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from learners import InputError, Learner, NoiseRates
 from learners.bandits.rate_beliefs import MAX_RATE, MAX_SUM
-from learners.base import FloatArray
 from learners.evaluation import AssumedRates
 from learners.noise.rates import NOTHING_KNOWN
+from learners.validation import FloatArray
 from service.contest import Anew
 from service.evaluation_wire import RatesFrom
 from service.events import Rates

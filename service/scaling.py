@@ -6,9 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from learners.base import BoolArray, FloatArray, State, state_array, state_value
 from learners.errors import StateError, expected
-from learners.validation import MAX_FEATURE, is_integer
+from learners.states import State, state_array, state_value
+from learners.validation import MAX_FEATURE, BoolArray, FloatArray, is_integer
 from service.spec import ModelSpec
 
 #: More instances than any log has; counts up to here are exact in float64.

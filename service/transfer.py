@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 from pydantic import ValidationError
 
-from learners.base import State
+from learners.states import State
 from service.challengers import learners_text
 from service.codec import CodecError, encode_parts, state_digest
 from service.complaints import of_msgspec, of_pydantic

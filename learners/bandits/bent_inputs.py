@@ -8,9 +8,9 @@ from math import sqrt
 import numpy as np
 
 from learners.bandits.random_features import RandomFeatures
-from learners.base import FloatArray, State, StateValue, state_array, state_number
 from learners.errors import StateError, expected
-from learners.validation import MAX_FEATURE
+from learners.states import State, StateValue, state_array, state_number
+from learners.validation import MAX_FEATURE, FloatArray
 
 #: What is regressed on beside the numbers of an instance and the waves: its distance, a constant.
 N_BESIDE = 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from learners.base import FloatArray
+from learners.validation import FloatArray
 
 #: Largest block that is taken where none is asked for: it needed fewer clicks than 16 on each of
 #: six streams, and a round takes a tenth longer.

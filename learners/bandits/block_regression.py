@@ -22,8 +22,9 @@ from learners.bandits.linear import (
     product_space,
     row_sums,
 )
-from learners.base import FloatArray, State, StateValue, state_array, state_number
 from learners.errors import StateError, expected
+from learners.states import State, StateValue, state_array, state_number
+from learners.validation import FloatArray
 
 #: First variances of the weights of the instance and the constant, and of the waves. Of those tried
 #: (1 to 1/100): with more, noise is learned; with less, learning begins late, and with .1 for all a

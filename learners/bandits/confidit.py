@@ -18,8 +18,9 @@ from learners.bandits.linear import (
     row_sums,
     sum_product,
 )
-from learners.base import FloatArray, Outcome, State, StateValue, state_array
-from learners.validation import check_choice, check_number
+from learners.base import Outcome
+from learners.states import State, StateValue, state_array
+from learners.validation import FloatArray, check_choice, check_number
 
 
 class Confidit(LinearLearner):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import Distribution, FloatArray
-from learners.validation import check_choice, check_number
+from learners.base import Distribution
+from learners.validation import FloatArray, check_choice, check_number
 
 #: Of so many labels gaps count as `gain` says; where several of more may be right, in proportion
 #: more. Then labels with a gap are tried in one share of the rounds however many there are: of 200

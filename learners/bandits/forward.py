@@ -13,10 +13,11 @@ from learners.bandits.exploration import Eagerness
 from learners.bandits.label_features import MAX_LABEL_FEATURES, LabelFeatures
 from learners.bandits.label_rates import LabelRates
 from learners.bandits.relevance_learner import RelevanceLearner, batch_sums
-from learners.base import FloatArray, Outcome, State, StateValue, state_number
+from learners.base import Outcome
 from learners.errors import UnsupportedError
 from learners.noise.rates import NoiseRates
-from learners.validation import check_count
+from learners.states import State, StateValue, state_number
+from learners.validation import FloatArray, check_count
 
 #: First variances of weights where labels have features, in shares of the usual ones: of the
 #: labels' own weights and of the shared ones. (With .1 instead of .5, items of whose worth features

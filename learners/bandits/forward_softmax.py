@@ -29,9 +29,11 @@ from learners.bandits.rate_filter import LEAST_NOISE, LEAST_SHARPNESS, RateFilte
 from learners.bandits.relevance_learner import RelevanceLearner, batch_sums
 from learners.bandits.shortfall import Change, Shortfall
 from learners.bandits.softmax import softmax
-from learners.base import FloatArray, Outcome, State, StateValue, state_array
+from learners.base import Outcome
 from learners.errors import StateError, expected
 from learners.noise.rates import NoiseRates
+from learners.states import State, StateValue, state_array
+from learners.validation import FloatArray
 
 #: Prior variances of a weight, and of the constant's: how much a label is likelier than others
 #: wherever it is shown. (With .3 a label that is often clicked by mistake passes for likely.)
@@ -41,7 +43,7 @@ PRIOR_VARIANCE, CONSTANT_VARIANCE = 10.0, 0.03
 #: .02 to .09; shuttle .35, now .15; even labels up to .02 more, segment by label .10, six of which
 #: one is clicked by mistake in .75, .15.)
 PLAIN_CONSTANT_VARIANCE = 1.0
-#: Labels with which that variance was chosen; more have as many times as much, up to four times:
+#: Labels with which `PRIOR_VARIANCE` was chosen; more have as many times as much, up to four times:
 #: while each is as likely as any other, a click moves its scores by a K-th of it. (50 and 100
 #: labels, five made worlds with two kinds of noise, 20,000 rounds: .01 to .15 fewer wrong in the
 #: last fifth, in one of ten .02 more.)

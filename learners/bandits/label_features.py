@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from learners.bandits.block_regression import BlockRegression, Share
-from learners.base import FloatArray, State, StateValue, state_array, state_value
 from learners.errors import InputError, StateError, expected
-from learners.validation import MAX_FEATURE
+from learners.states import State, StateValue, state_array, state_value
+from learners.validation import MAX_FEATURE, FloatArray
 
 #: Most features of a label: each one makes a round dearer by as many products as inputs.
 MAX_LABEL_FEATURES = 32

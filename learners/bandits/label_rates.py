@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from learners.base import FloatArray, State, StateValue, state_array
 from learners.errors import InputError, StateError, expected
 from learners.noise.rates import NOTHING_KNOWN, NoiseRates
+from learners.states import State, StateValue, state_array
+from learners.validation import FloatArray
 
 #: Least 1 - rho_0 - rho_1 that is divided by: a label whose clicks tell less than a twentieth
 #: would have its errors magnified more than twentyfold.

@@ -8,9 +8,10 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import Distribution, FloatArray, Learner, State, StateValue, state_array
+from learners.base import Distribution, Learner
 from learners.errors import ParameterError, StateError, expected
-from learners.validation import check_instance, check_instances, check_number
+from learners.states import State, StateValue, state_array
+from learners.validation import FloatArray, check_instance, check_instances, check_number
 
 #: Least propensity that a weight 1 / propensity is computed from; smaller ones count as this.
 #: No exploration of sensible size is near it (gamma = 0.001 over 1,000 labels is 1e-6); it is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from learners.base import FloatArray
+from learners.validation import FloatArray
 
 #: Inputs that a wave sums. Sixteen random ones of hundreds are nearly as good as all, and the
 #: price of a wave does not grow with d.

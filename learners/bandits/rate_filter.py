@@ -22,9 +22,10 @@ from learners.bandits.rate_beliefs import (
     Doubts,
     Pair,
 )
-from learners.base import FloatArray, State, StateValue, state_array
 from learners.errors import StateError, expected
 from learners.noise.rates import NOTHING_KNOWN, NoiseRates
+from learners.states import State, StateValue, state_array
+from learners.validation import FloatArray
 
 #: The least where nothing is learned by it: where labels overlap p is too sure, for ever. (At .4/.4
 #: clicks do not tell how much: with .1 rates came out so low that one in two or three intervals of

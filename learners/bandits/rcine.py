@@ -9,9 +9,10 @@ import numpy as np
 
 from learners.bandits.banditron import DEFAULT_GAMMA
 from learners.bandits.rcnbf import RCNBF
-from learners.base import Outcome, State, StateValue, state_array, state_integers
+from learners.base import Outcome
 from learners.errors import ParameterError, StateError, UnsupportedError, expected
 from learners.noise.rates import NoiseRates, RateEstimator
+from learners.states import State, StateValue, state_array, state_integers
 from learners.validation import check_count, check_number
 
 #: Least beta that estimated rates are let to have: beyond it the guard shrinks them.

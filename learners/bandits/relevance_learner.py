@@ -16,9 +16,15 @@ from learners.bandits.label_rates import LabelRates
 from learners.bandits.linear import ENTRIES_AT_ONCE, MAX_MATRIX_ENTRIES
 from learners.bandits.random_features import MAX_WAVES
 from learners.bandits.rate_filter import RateFilter
-from learners.base import Distribution, FloatArray, Learner
+from learners.base import Distribution, Learner
 from learners.noise.rates import NoiseRates
-from learners.validation import check_count, check_instance, check_instances, check_number
+from learners.validation import (
+    FloatArray,
+    check_count,
+    check_instance,
+    check_instances,
+    check_number,
+)
 
 
 class RelevanceLearner(Learner):

@@ -8,8 +8,8 @@ from math import sqrt
 
 import numpy as np
 
-from learners.base import State, StateValue, state_array
 from learners.errors import StateError, expected
+from learners.states import State, StateValue, state_array
 
 #: Clicks a round that may stay away, on average, for ever. Learners that are still learning expect
 #: some too many: on twelve data sets with six kinds of noise, 20,000 rounds each, the sum below

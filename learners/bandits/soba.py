@@ -17,8 +17,9 @@ from learners.bandits.linear import (
     check_variances,
     sum_product,
 )
-from learners.base import FloatArray, Outcome, State, StateValue, state_array, state_number
-from learners.validation import check_choice, check_number
+from learners.base import Outcome
+from learners.states import State, StateValue, state_array, state_number
+from learners.validation import FloatArray, check_choice, check_number
 
 
 class SOBA(LinearLearner):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import FloatArray
+from learners.validation import FloatArray
 
 #: Squarings of 1 + s / 2^n in place of exp(s), which is not the same to the last bit on every
 #: CPU. Between s = -10 and 0 the two differ by a twentieth at most, as no label's chance minds.

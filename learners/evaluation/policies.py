@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from learners.base import BoolArray, Learner, Outcome
+from learners.base import Learner, Outcome
 from learners.errors import InputError, expected
 from learners.evaluation.rounds import Rounds, check_rounds
-from learners.validation import FloatArray, IntArray, check_codes, is_integer
+from learners.validation import BoolArray, FloatArray, IntArray, check_codes, is_integer
 
 
 def uniform(n_rounds: int, active: BoolArray) -> FloatArray:

@@ -221,7 +221,7 @@ class Evaluation:
         """
         shown = self._shown(weights, followed)
         others, other = (np.ones_like(weights), shown) if over is None else over
-        self._check(others=others, other=other)
+        self._check(**{"over[0]": others, "over[1]": other})
         # In this order, for what was shown itself to gain 0 to the last bit.
         more = weights - others
         terms = (followed - other) + more * (self._rewards - shown)

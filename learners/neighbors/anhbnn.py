@@ -8,13 +8,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import FloatArray
 from learners.errors import ParameterError, expected
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
 from learners.neighbors.nhbnn import logs, posterior
 from learners.neighbors.options import check_flag, check_smoothing
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW
+from learners.validation import FloatArray
 
 #: Smoothing where none is given: a neighbour that a class has had once is half believed.
 _SMOOTHING = 1.0

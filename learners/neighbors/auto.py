@@ -8,7 +8,6 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import FloatArray, State, StateValue, state_array
 from learners.errors import StateError, expected
 from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.graph import NeighborGraph, check_places
@@ -17,7 +16,8 @@ from learners.neighbors.neighborhood_noise import NeighborhoodNoise, WindowNoise
 from learners.neighbors.options import check_quantile
 from learners.neighbors.search import Found, find_among
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
-from learners.validation import check_number
+from learners.states import State, StateValue, state_array
+from learners.validation import FloatArray, check_number
 
 #: What is chosen from; the paper tries 5 to 100 in steps of 5 for both.
 KS = (5, 10, 20, 50)

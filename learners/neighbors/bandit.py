@@ -9,15 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.bandits.linear import mixed
-from learners.base import (
-    Distribution,
-    FloatArray,
-    Learner,
-    Outcome,
-    State,
-    StateValue,
-    state_integers,
-)
+from learners.base import Distribution, Learner, Outcome
 from learners.errors import ParameterError, StateError, expected
 from learners.neighbors.knn import DEFAULT_K
 from learners.neighbors.metrics import Rows
@@ -25,7 +17,14 @@ from learners.neighbors.saved import MAX_SEQ, saved_rows
 from learners.neighbors.search import find_many
 from learners.neighbors.window import MAX_WINDOW_FLOATS, Window, to_rows, wrapped
 from learners.noise.rates import NoiseRates
-from learners.validation import check_count, check_instance, check_instances, check_number
+from learners.states import State, StateValue, state_integers
+from learners.validation import (
+    FloatArray,
+    check_count,
+    check_instance,
+    check_instances,
+    check_number,
+)
 
 #: Share of exploring rounds where none is given: a label's neighbours must be paid for.
 _GAMMA = 0.1

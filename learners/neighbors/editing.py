@@ -12,10 +12,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import FloatArray
 from learners.neighbors.metrics import make_metric
 from learners.neighbors.window import to_rows
-from learners.validation import IntArray, check_codes, check_count, check_instances
+from learners.validation import FloatArray, IntArray, check_codes, check_count, check_instances
 
 Kept: TypeAlias = NDArray[np.bool_]
 

@@ -6,12 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from learners.base import FloatArray
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
 from learners.neighbors.options import check_flag, check_smoothing
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW
-from learners.validation import check_count
+from learners.validation import FloatArray, check_count
 
 #: Added to each label's occurrences where nothing is given, as in the authors' library.
 _SMOOTHING = 0.001

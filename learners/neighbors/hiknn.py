@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from learners.base import FloatArray
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
 from learners.neighbors.options import check_flag
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW
+from learners.validation import FloatArray
 
 
 class HIKNN(HubnessLearner):

@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import FloatArray
 from learners.neighbors.counts import Occurrences
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.hubness import mean_and_deviation
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
+from learners.validation import FloatArray
 
 #: Neighbours where none are given: what the authors of the hubness-aware learners use.
 DEFAULT_K_HUBNESS = 5

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from learners.base import FloatArray
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
+from learners.validation import FloatArray
 
 #: Neighbours that vote where none are given. The literature on noisy labels advises against
 #: fewer than 10.

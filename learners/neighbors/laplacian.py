@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import FloatArray
 from learners.neighbors.graph import NeighborGraph
 from learners.neighbors.metrics import Slots
 from learners.neighbors.window import Labels, Window
-from learners.validation import check_count
+from learners.validation import FloatArray, check_count
 
 #: A score this little below 0 is rounding: it is kept.
 _TOLERANCE = 1e-12

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import FloatArray
 from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.metrics import Slots
 from learners.neighbors.transition import corrected, usable_inverse
 from learners.neighbors.window import Window, wrapped
 from learners.noise.rates import NoiseRates
+from learners.validation import FloatArray
 
 #: Most labels whose matrix is inverted: for so many it takes some 15 ms after each example, and
 #: grows with their cube. Beyond it anchors are too few to be trusted anyway.

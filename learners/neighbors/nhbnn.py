@@ -8,13 +8,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import FloatArray
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS, HubnessLearner
 from learners.neighbors.options import check_flag, check_smoothing
 from learners.neighbors.search import Found
 from learners.neighbors.window import Labels
 from learners.neighbors.window_learner import DEFAULT_WINDOW
-from learners.validation import check_count
+from learners.validation import FloatArray, check_count
 
 #: Smoothing where none is given: Laplace's.
 _SMOOTHING = 1.0

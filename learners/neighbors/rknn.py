@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from learners.base import FloatArray
 from learners.errors import ParameterError, UnsupportedError, expected
 from learners.neighbors.counts import NeighborhoodLabels
 from learners.neighbors.graph import NeighborGraph, check_places
@@ -17,7 +16,7 @@ from learners.neighbors.options import check_quantile
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
 from learners.noise.rates import NoiseRates
-from learners.validation import check_choice, check_count, is_integer
+from learners.validation import FloatArray, check_choice, check_count, is_integer
 
 #: k' where none is given: the authors advise 20 to 100. Small ones see rates that are too high,
 #: because among few neighbours an extreme share comes about by chance.

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from learners.base import StateValue, state_value
 from learners.errors import StateError, expected
 from learners.neighbors.metrics import Rows
 from learners.neighbors.window import SOUND, sound
+from learners.states import StateValue, state_value
 from learners.validation import described
 
 #: Largest seq in a state: so far from what int64 holds that no window's seqs go beyond that.

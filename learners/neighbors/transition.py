@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from learners.base import FloatArray
+from learners.validation import FloatArray
 
 #: Largest condition number (in the 1-norm) of a matrix that is worth inverting: beyond it an
 #: error of one neighbour in a thousand could decide.

@@ -7,14 +7,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import FloatArray
 from learners.neighbors.enemies import EnemyGraph
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS
 from learners.neighbors.metrics import Rows
 from learners.neighbors.options import check_flag
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
-from learners.validation import check_number
+from learners.validation import FloatArray, check_number
 
 #: Least distance to an enemy: equal examples with different labels would divide by 0.
 _LEAST_RADIUS = 1e-12

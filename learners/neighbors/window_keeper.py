@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import FloatArray, Learner, State, StateValue, state_integers, state_value
+from learners.base import Learner
 from learners.errors import ParameterError, StateError, UnsupportedError, expected
 from learners.neighbors.alarm import WATCHED_K, HubAlarm, HubWatch, hub_alarm
 from learners.neighbors.graph import NeighborGraph, Observer
@@ -17,7 +17,14 @@ from learners.neighbors.metrics import Proposals, Rows
 from learners.neighbors.neighborhoods import Neighborhoods, neighborhoods
 from learners.neighbors.saved import saved_first, saved_rows
 from learners.neighbors.window import Window, to_rows, wrapped
-from learners.validation import check_codes, check_count, check_instance, check_instances
+from learners.states import State, StateValue, state_integers, state_value
+from learners.validation import (
+    FloatArray,
+    check_codes,
+    check_count,
+    check_instance,
+    check_instances,
+)
 
 #: Most examples times labels, 50 MB: the labels around each example are counted one by one.
 MAX_LABEL_COUNTS = 6_250_000

@@ -8,13 +8,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from learners.base import Distribution, FloatArray
+from learners.base import Distribution
 from learners.errors import InputError, expected
 from learners.neighbors.metrics import Rows, Slots
 from learners.neighbors.search import Found, Wanted, find_many
 from learners.neighbors.window import to_rows
 from learners.neighbors.window_keeper import WindowKeeper
-from learners.validation import check_instance, check_instances, is_integer
+from learners.validation import FloatArray, check_instance, check_instances, is_integer
 
 #: Examples held where no window is given: enough for neighbours to be near in some dimensions,
 #: and a decision stays well under a millisecond.

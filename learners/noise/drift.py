@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
-from learners.base import State, StateValue, state_number, state_value
 from learners.errors import StateError, expected
+from learners.states import State, StateValue, state_number, state_value
 from learners.validation import is_integer
 
 #: A change of the share of clicks by no more than this is none: the rates' own standard errors

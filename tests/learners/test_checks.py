@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from learners import LEARNERS, Banditron, Outcome, State, checks, draw
-from learners.base import Distribution, FloatArray, StateValue
+from learners.base import Distribution
 from learners.checks import CHECKS, Check, LearnerFactory
+from learners.states import StateValue
+from learners.validation import FloatArray
 from tests.learners.cases import CASES
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from learners import Distribution, InputError, draw, draw_each
-from learners.base import FloatArray
+from learners.validation import FloatArray
 
 
 def slow_draw(probabilities: FloatArray, uniform: float) -> int:

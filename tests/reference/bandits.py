@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from learners.base import FloatArray
+from learners.validation import FloatArray
 
 Matrix = list[list[float]]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from learners import Distribution, InputError
-from learners.base import FloatArray
+from learners.validation import FloatArray
 from service.deciding import Ask, decide_each
 from service.errors import Invalid, Unavailable
 from service.events import Decision

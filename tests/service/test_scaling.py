@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from learners import StateError
-from learners.base import FloatArray
+from learners.validation import FloatArray
 from service.features import make_encoder
 from service.scaling import MOST_INSTANCES, Scaling, Standard, make_scaling
 from service.spec import ModelSpec

@@ -195,10 +195,10 @@ def _check_acks(stored: Stored, acks: Sequence[Ack], findings: Findings) -> None
     logged: dict[bytes, list[tuple[int, Event]]] = defaultdict(list)
     for seq, event in enumerate(stored.events, 1):
         logged[event.nonce].append((seq, event))
-    for nonce, heard in stored.held.items():
+    for nonce in stored.held.keys() & stored.pending.keys():
         # What it will be, at some later seq, when its window has closed.
-        record = unpack_decision(stored.pending[nonce])
-        event = Event(Kind.FEEDBACK, 0, nonce, int(heard[:1]), record)
+        record, bit = unpack_decision(stored.pending[nonce]), int(stored.held[nonce][:1])
+        event = Event(Kind.FEEDBACK, 0, nonce, bit, record)
         logged[nonce].append((len(stored.events) + 1, event))
     for nonce, events in logged.items():
         if len(events) > 1:

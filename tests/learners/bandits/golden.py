@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from learners import Learner, Outcome
-from learners.base import FloatArray
+from learners.validation import FloatArray
 
 #: (x, label shown, feedback), the trace of B3 and, cut to five, of B4.
 ROUNDS: list[tuple[tuple[float, float], int, int]] = [

@@ -9,7 +9,7 @@ import pytest
 
 from learners import Learner, Outcome, draw
 from learners.bandits import bent_inputs
-from learners.base import FloatArray
+from learners.validation import FloatArray
 
 Bandit = TypeVar("Bandit", bound=Learner)
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from learners import StateError
 from learners.bandits.bent_inputs import CENTRE_ROUNDS, BentInputs
 from learners.bandits.random_features import RandomFeatures
-from learners.base import FloatArray, state_array, state_number
+from learners.states import state_array, state_number
+from learners.validation import FloatArray
 from tests.reference.bandits import SlowBentInputs
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from learners import Forward, Outcome, StateError
 from learners.bandits.block_covariance import diagonals, let_drift, turned
 from learners.bandits.block_regression import FIRST_COUNT, NOISE_MEMORY, BlockRegression
-from learners.base import FloatArray
+from learners.validation import FloatArray
 
 SEEDS = st.integers(0, 2**32 - 1)
 

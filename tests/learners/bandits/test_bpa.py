@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from learners import BPA, Outcome, ParameterError, draw
 from learners.assertions import state_digest
-from learners.base import FloatArray
+from learners.validation import FloatArray
 from tests.learners.bandits.golden import ROUNDS, show, vector
 from tests.reference.bandits import SlowBPA
 

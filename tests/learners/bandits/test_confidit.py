@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from learners import Confidit, Outcome, ParameterError, StateError
 from learners.assertions import state_digest
-from learners.base import FloatArray
+from learners.validation import FloatArray
 from tests.learners.bandits.golden import ROUNDS, vector
 from tests.reference.bandits import SlowConfidit, argmax
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from learners.bandits.exploration import Eagerness, GapExploration, inverse_gap_weighting
-from learners.base import FloatArray
+from learners.validation import FloatArray
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from learners import Banditron, Confidit, Learner, create
 from learners.bandits.linear import product_space, row_sums
-from learners.base import FloatArray
+from learners.validation import FloatArray
 
 
 def filled(learner: Banditron | Confidit, rng: np.random.Generator) -> Learner:

@@ -21,8 +21,8 @@ from learners import (
     draw,
 )
 from learners.assertions import play, state_digest
-from learners.base import FloatArray
 from learners.noise import flip_bit
+from learners.validation import FloatArray
 from tests.learners.bandits.golden import vector
 
 BLOCK = 50

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from learners import RCNBF, InputError, Outcome, ParameterError, draw
-from learners.base import FloatArray
+from learners.validation import FloatArray
 from tests.learners.bandits.golden import ROUNDS, show, vector
 from tests.reference.bandits import SlowRCNBF, argmax, dot, mixture
 

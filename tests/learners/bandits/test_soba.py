@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from learners import SOBA, Outcome, ParameterError, StateError, draw
 from learners.assertions import state_digest
-from learners.base import FloatArray, StateValue
+from learners.states import StateValue
+from learners.validation import FloatArray
 from tests.learners.bandits.golden import show, vector
 from tests.reference.bandits import SlowSOBA
 

@@ -89,7 +89,7 @@ def test_gain_over_another_policy() -> None:
     assert found.value == pytest.approx(values[0] - values[1])
     assert found.error != evaluation.gain(*mine).error
     assert evaluation.gain(*mine, over=mine) == (0.0, 0.0, 0.0, 0.0)
-    with pytest.raises(InputError, match="others"):
+    with pytest.raises(InputError, match=r"over\[0\]"):
         evaluation.gain(*mine, over=(others[0][:2], others[1]))
 
 
