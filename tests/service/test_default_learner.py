@@ -23,10 +23,12 @@ def make(http: httpx.Client) -> Model:
 def play(model: Model, rounds: int, seed: int, *, turned: int = 0, dead: bool = False) -> None:
     """Let a model decide on points around three corners, and answer with noisy clicks, or none."""
     rng = np.random.default_rng(seed)
-    for _ in range(rounds // BATCH):
+    for turn in range(rounds // BATCH):
         corners = rng.integers(3, size=BATCH)
         xs = rng.normal(size=(BATCH, 3)) * 0.3 + np.eye(3)[corners]
-        decisions = model.post_lines("predict", [{"x": x.tolist()} for x in xs])
+        # A request_id decides the draw: the same rounds each time.
+        items = [{"x": x.tolist(), "request_id": f"{seed}-{turn}-{i}"} for i, x in enumerate(xs)]
+        decisions = model.post_lines("predict", items)
         told = []
         for corner, decision, flip in zip(corners, decisions, rng.random(BATCH), strict=True):
             label = decision["label"]
