@@ -1,4 +1,4 @@
-"""What the README says works: its calls, its snippet, its commands, its links."""
+"""What the documents say works: their calls, snippets, commands and links."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from tests.serving import Service, running_service
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+GUIDE = (ROOT / "docs" / "guide.md").read_text()
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 CALL = re.compile(r"curl -s localhost:8000(\S+).*?-d '(.*?)'", re.DOTALL)
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "BENCHMARKS.md")
+DOCUMENTS = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +50,11 @@ def test_the_snippet_runs(fresh_service: Service) -> None:
     exec(snippet.replace("http://localhost:8000", fresh_service.url), {})  # noqa: S102 - ours
 
 
-def test_a_model_is_copied_as_the_readme_says(fresh_service: Service) -> None:
+def test_a_model_is_copied_as_it_is_told(fresh_service: Service) -> None:
     """Protects the two calls by which a model is kept, or moved."""
     create = CALL.findall(README)[0]
     httpx.post(fresh_service.url + create[0], json=json.loads(create[1]))
-    out, back = re.findall(r"curl -s localhost:8000(\S+/(?:log|import)) (.*)", README)
+    out, back = re.findall(r"curl -s localhost:8000(\S+/(?:log|import)) (.*)", OPERATIONS)
     kind = re.findall(r"-H '(.*?): (.*?)'", back[1])
     kept = httpx.get(fresh_service.url + out[0]).content
     copied = httpx.post(fresh_service.url + back[0], content=kept, headers=kind)
@@ -61,9 +63,9 @@ def test_a_model_is_copied_as_the_readme_says(fresh_service: Service) -> None:
 
 
 def test_the_neighbours_vote(fresh_service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """Protects the lines of the README on neighbours."""
+    """Protects the lines of the guide on neighbours."""
     (lines,) = re.findall(
-        r"```\n(client\.create_model\(ModelSpec\(name=\"mails\".*?)```", README, re.DOTALL
+        r"```\n(client\.create_model\(ModelSpec\(name=\"mails\".*?)```", GUIDE, re.DOTALL
     )
     with clients.Client(fresh_service.url) as client:
         exec(lines, {**vars(clients), "client": client})  # noqa: S102 - ours
@@ -81,12 +83,21 @@ def test_the_replay_command_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "errors.png").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_links_lead_somewhere(document: str) -> None:
-    """Protects readers from links to files that are not there."""
-    text = (ROOT / document).read_text()
-    for target in re.findall(r"\]\((?!http)([^)#]+)", text):
-        assert (ROOT / target).exists(), f"{document} links to {target}"
+def anchors(document: Path) -> set[str]:
+    """Return what headings of a document are called in links to them."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_links_lead_somewhere(document: Path) -> None:
+    """Protects readers from links to files, and to sections of them, that are not there."""
+    here = ROOT / document
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", here.read_text()):
+        name, _, anchor = target.partition("#")
+        there = here.parent / name if name else here
+        assert there.exists(), f"{document} links to {target}"
+        assert not anchor or anchor in anchors(there), f"{document} links to {target}"
 
 
 def test_make_targets_exist() -> None:

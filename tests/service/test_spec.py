@@ -230,7 +230,7 @@ def test_what_a_spec_leaves_out_is_as_documented() -> None:
     """Protects who sends the same spec again after an update: by then it is still the same."""
     assert service.__file__ is not None
     docs = (Path(service.__file__).parents[1] / "docs" / "api.md").read_text()
-    shown = json.loads(docs.partition("Model spec:\n```json\n")[2].partition("```")[0])
+    shown = json.loads(docs.partition("### Spec\n\n```json\n")[2].partition("```")[0])
     least = {name: shown[name] for name in SPEC}
     assert ModelSpec.model_validate(least) == ModelSpec.model_validate(shown)
     unshown: dict[str, Any] = {"label_features": {}, "challengers": []}
