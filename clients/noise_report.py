@@ -95,7 +95,7 @@ def summary(noise: Noise) -> list[str]:
         lines.append(f"One is made {when}.")
     if noise.restarts:
         times = "once" if noise.restarts == 1 else f"{noise.restarts:,} times"
-        lines.append(f"Clicks stayed away that were expected: the learner began anew {times}.")
+        lines.append(f"Clicks were fewer than expected, or more: the learner began anew {times}.")
     if noise.silent:
         lines.append(
             "No clicks come at all, not even false ones: nothing is learned until one does."

@@ -107,7 +107,8 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     known
         Whether somebody set the rates in force: clicks do not move them.
     restarts
-        How often the learner has begun anew, because clicks stayed away.
+        How often the learner has begun anew with its rates, or with all, because fewer clicks came
+        than it expected, or more.
     silent
         Whether no clicks come at all, not even false ones: nothing is learned until one does.
     errors

@@ -57,7 +57,7 @@ class Alarms:
             # What one had behind it when it was loaded or promoted is no news.
             if count > self._restarts.get(learner, count):
                 log.warning(
-                    "clicks stay away that the learner expected: it begins anew",
+                    "clicks are fewer than the learner expected, or more: it begins anew",
                     extra={"model": learner[0], "restarts": count},
                 )
         self._restarts = restarts

@@ -133,7 +133,7 @@ class _ModelCollector(Collector):
         yield self._gauge("silent", text, self._silent())
         restarts = CounterMetricFamily(
             "misclick_restarts",
-            "Times the learner that decides began anew, because clicks stayed away.",
+            "Times the learner that decides began anew: fewer clicks came than expected, or more.",
             labels=["model", "learner"],
         )
         for replica in self._replicas:

@@ -63,7 +63,6 @@ def rates_since(fold: Fold, source: RatesFrom) -> int:
 def doubt_about_changes(fold: Fold, source: RatesFrom) -> str:
     """Return why the learner's rates may be those of another hour; nothing where they may not.
 
-    It hears of noise that rises, and of none that falls: from then on its rates are too high.
     Where it began anew twice, the same may have happened in between, and again since.
     """
     _, last, before = _began_anew(fold, source)

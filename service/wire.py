@@ -230,7 +230,7 @@ class NoiseOut(Struct):
     ]
     restarts: Annotated[
         int,
-        Meta(description="How often the learner has begun anew, because clicks stayed away."),
+        Meta(description="How often the learner has begun anew with rates, or with all."),
     ]
     silent: Annotated[
         bool,

@@ -24,11 +24,12 @@ from learners.bandits.linear import (
     product_space,
     row_sums,
 )
-from learners.bandits.rate_beliefs import SHARPNESS_BOUNDS, TELLING
-from learners.bandits.rate_filter import LEAST_NOISE, LEAST_SHARPNESS, RateFilter
+from learners.bandits.rate_beliefs import SHARPNESS_BOUNDS
+from learners.bandits.rate_filter import LEAST_NOISE, RateFilter
 from learners.bandits.relevance_learner import RelevanceLearner, batch_sums
 from learners.bandits.shortfall import Change, Shortfall
 from learners.bandits.softmax import softmax
+from learners.bandits.told_rates import ToldRates
 from learners.base import Outcome
 from learners.errors import StateError, expected
 from learners.noise.rates import NoiseRates
@@ -55,8 +56,6 @@ KEPT = 0.1
 #: Beyond any weight that rounds lead to, of which each moves one by less than 16; the rates' filter
 #: squares what comes of weights again and again.
 _MAX_WEIGHT = 1e20
-#: What begins the names of the told rates in a state.
-_TOLD = "told_"
 #: What to do where weights or covariance would become too large.
 _FEWER = "fewer n_waves take fewer"
 
@@ -94,10 +93,9 @@ class ForwardSoftmax(RelevanceLearner):
     p (`GapExploration`), with gaps as they show in clicks, and none more often than its chance to
     be right, times its odds against the best.
 
-    Where labels overlap, p stays too sure, and the clicks that it misses would be told as missed
-    ones. So the rates that are told (`label_rates`) are another `RateFilter`'s, whose sharpness may
-    be down to .5, and which doubts more of each label's missed clicks. Nothing is decided or
-    learned by them: weights would not come right (letters: a sixth more mistakes).
+    The rates that are told (`label_rates`) are another filter's (`ToldRates`), which begins anew
+    where noise has fallen. Nothing is decided or learned by them: weights would not come right
+    (letters: a sixth more mistakes).
 
     Clicks that stay away against all m (`Shortfall`) say that noise has changed, or what is right.
     Then, unless its rates were set, they are as at first, but for more doubt of the missed clicks,
@@ -199,9 +197,7 @@ class ForwardSoftmax(RelevanceLearner):
         least = None if self.drift else SHARPNESS_BOUNDS[0]
         rates = NoiseRates.of_options(rho_0, rho_1)
         self._rates = RateFilter(self.n_labels, rates, least_sharpness=least)
-        self._told = RateFilter(
-            self.n_labels, rates, least_sharpness=LEAST_SHARPNESS, doubts=TELLING
-        )
+        self._told = ToldRates(self.n_labels, rates)
         self._noise = (self._rates, self._told)
         self._shortfall = Shortfall()
         n_blocks, block = blocks_of(self._width, self.block_size)
@@ -227,8 +223,8 @@ class ForwardSoftmax(RelevanceLearner):
 
     @property
     def restarts(self) -> int:
-        """How often it has begun anew with rates, or with all, because clicks stayed away."""
-        return self._shortfall.alarms
+        """How often it has begun anew with all, or with rates, or with those that it tells."""
+        return self._shortfall.alarms + self._told.falls
 
     @property
     def silent(self) -> bool:
@@ -286,7 +282,7 @@ class ForwardSoftmax(RelevanceLearner):
         false = self._rates.of(label)[0]
         chance, spread = self._learn(outcome, z, chances, scores, n_rivals)
         if not self._rates.known:
-            self._learn_told(outcome, blunter, scores, spread)
+            self._told.take_in(outcome, blunter, scores, spread)
             change = self._shortfall.observe(label, outcome.feedback, chance=chance, false=false)
             if change is Change.NOISE:
                 self._rates.doubt_rates()
@@ -339,30 +335,6 @@ class ForwardSoftmax(RelevanceLearner):
             let_drift(self._covariance, self.drift, self._first)
         return chance, spread
 
-    def _learn_told(
-        self, outcome: Outcome, chances: FloatArray, scores: FloatArray, spread: float
-    ) -> None:
-        """Let the rates that are told take in a click, by the chances of a sharpness of their own.
-
-        `spread` is the variance of a score, z' P z.
-        """
-        told, label = self._told, outcome.label
-        right = float(chances[label])
-        rho_0, rho_1 = told.of(label)
-        pull = (1.0 - rho_0 - rho_1) * right
-        mean = float(np.add.reduce(np.multiply(chances, scores)))
-        square = float(np.add.reduce(np.multiply(chances, chances)))
-        steep = told.sharpness * pull
-        told.learn(
-            label,
-            outcome.feedback,
-            right=right,
-            bend=pull * (float(scores[label]) - mean),
-            # The slopes are steep (1[k = label] - p_k).
-            doubt=steep * steep * max(1.0 - 2.0 * right + square, 0.0) * spread,
-            propensity=outcome.propensity if outcome.elsewhere else None,
-        )
-
     def _begin_anew(self) -> None:
         """Doubt all that was learned as in the beginning, and keep some of the scores."""
         self._weights *= KEPT * self._rates.sharpness
@@ -404,7 +376,7 @@ class ForwardSoftmax(RelevanceLearner):
             "rho_1": first.rho_1,
             **self._inputs.state(),
             **self._rates.state(),
-            **self._told.state(_TOLD),
+            **self._told.state(),
             **self._shortfall.state(self.n_labels),
             "weights": self._weights.copy(),
             "covariances": turned(self._covariance),
@@ -417,9 +389,9 @@ class ForwardSoftmax(RelevanceLearner):
         self = cls._from_options(state)
         self._inputs.restore(state)
         self._shortfall.restore(state, self.n_labels)
-        anew = self.restarts > 0
+        anew = self._shortfall.alarms > 0
         self._rates.restore(state, anew=anew)
-        self._told.restore(state, _TOLD, anew=anew)
+        self._told.restore(state, anew=anew)
         weights = state_array(state, "weights", self._weights.shape)
         if (np.abs(weights) > _MAX_WEIGHT).any():
             what = f"numbers of size at most {_MAX_WEIGHT:g}"

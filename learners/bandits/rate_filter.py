@@ -38,6 +38,8 @@ LEAST_NOISE = 0.01
 #: rounds: with it the rate that was off most was so by .3 to 2.6 errors; where nothing was below 1
 #: and no such error told, by 7 to 14.)
 _MISFIT = 0.12
+#: Deviations of the common rates where they begin once more.
+_ANEW = (COMMON_DEVIATIONS[0], DOUBTED_MISSED)
 #: What rounding may add to a covariance in a state, in shares of it.
 _ROUNDING = 1e-9
 #: Beyond any number that clicks lead to.
@@ -112,7 +114,7 @@ class RateFilter:
 
     def begin_anew(self) -> None:
         """Forget what clicks have told, and all that was set, and doubt missed clicks more."""
-        self._begin((COMMON_DEVIATIONS[0], DOUBTED_MISSED))
+        self._begin(_ANEW)
 
     def doubt_rates(self) -> None:
         """Begin anew with the rates; sharpness and trust stay, in doubt as at first."""
@@ -284,7 +286,7 @@ class RateFilter:
     ) -> None:
         """Take what `state` returned; `anew` if that filter had begun anew."""
         if anew:
-            self.begin_anew()
+            self._begin(_ANEW)
         size = len(self._common.means)
         common, own_rates = f"{prefix}common_rates", f"{prefix}own_rates"
         means = state_array(state, common, (size,))

@@ -46,7 +46,7 @@ UNEVEN = 3.0
 #: some, and to wait for a click where labels have changed is dear.
 SILENT = 20.0
 #: No log has more events.
-_MOST_ALARMS = 2**53
+MOST_ALARMS = 2**53
 
 
 class Change(StrEnum):
@@ -191,7 +191,7 @@ class Shortfall:
         """
         numbers = state_array(state, "shortfall", (4,)).tolist()
         lacking, rounds, was_noise, alarms = numbers
-        counts = all(number.is_integer() and 0 <= number <= _MOST_ALARMS for number in numbers[1:])
+        counts = all(number.is_integer() and 0 <= number <= MOST_ALARMS for number in numbers[1:])
         if not (counts and lacking >= 0 and rounds <= SOON and was_noise <= 1):
             what = f"a sum of at least 0, rounds up to {SOON}, a bit, and a count"
             raise StateError(expected("state's shortfall", what, numbers))

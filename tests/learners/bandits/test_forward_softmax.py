@@ -331,6 +331,45 @@ def test_noise_that_comes_and_goes_costs_no_weights() -> None:
     assert max(wrong[4:]) < 0.09
 
 
+def test_told_rates_follow_noise_that_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Protects evaluations, of which .14 were missing; what is learned does not change by it."""
+    learner, deaf = ForwardSoftmax(4, 3, n_waves=0), ForwardSoftmax(4, 3, n_waves=0)
+    monkeypatch.setattr(deaf._told._surplus, "observe", lambda *_, **__: False)
+    for each in (learner, deaf):
+        played(each, 5_000, 1, rho=0.3)
+        assert each.restarts == 0
+        played(each, 1_000, 2, rho=0.05)
+    assert (learner.restarts, deaf.restarts) == (1, 0)
+    assert abs(learner.rho_1 - 0.05) < 0.03
+    assert deaf.rho_1 > 0.1
+    state = deaf.state()
+    for name, value in learner.state().items():
+        if not name.startswith("told_"):
+            np.testing.assert_array_equal(value, state[name])
+
+
+def test_where_it_begins_anew_no_clicks_are_too_many() -> None:
+    """Protects what it relearns: it expects few clicks then, and many come."""
+    learner = ForwardSoftmax(4, 3, n_waves=0)
+    played(learner, 4_000, 1, rho=0.1)
+    learner._told._surplus._rounds = 1_000
+    learner._begin_anew()
+    assert learner.state()["told_surplus"].tolist() == [0.0, 0.0, 0.0]  # type: ignore[union-attr]
+
+
+def test_loaded_after_noise_has_fallen_it_doubts_as_the_saved_one_does() -> None:
+    """Protects intervals of evaluations, and workers that load a snapshot after such an alarm."""
+    saved = ForwardSoftmax(2, 3, n_waves=0)
+    saved._told._surplus.alarms = 1
+    saved._told.doubt_rates()
+    taught(saved, 0, 20)
+    loaded = ForwardSoftmax.from_state(saved.state())
+    assert loaded.restarts == 1
+    np.testing.assert_array_equal(loaded.label_rate_errors, saved.label_rate_errors)
+    digests = {state_digest(taught(each, 1, 100).state()) for each in (saved, loaded)}
+    assert len(digests) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -389,6 +428,7 @@ def test_bad_rates_are_refused() -> None:
         "told_common_rates",
         "told_common_covariance",
         "told_own_rates",
+        "told_surplus",
         "shortfall",
         "shortfall_run",
     ],
