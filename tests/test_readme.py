@@ -74,6 +74,26 @@ def test_the_neighbours_vote(fresh_service: Service, capsys: pytest.CaptureFixtu
     assert float(distance) > 0
 
 
+def test_items_come_and_are_shelved(fresh_service: Service) -> None:
+    """Protects the lines of the guide on new items, and on shelves."""
+    lines = {
+        name: re.findall(rf"## {name}\n.*?```\n(.*?)```", GUIDE, re.DOTALL)[0]
+        for name in ("New items", "A shelf of a few items")
+    }
+    wares = clients.Named((clients.Field(name="age", type="number"),))
+    with clients.Client(fresh_service.url) as client:
+        names = {**vars(clients), "client": client}
+        exec(lines["New items"], names)  # noqa: S102 - ours
+        assert [label.name for label in client.get_model("shop").labels] == ["hat", "cap", "bonnet"]
+        client.create_model(
+            clients.ModelSpec(
+                name="wares", labels=("11",), features=wares, learner={"kind": "forward"}
+            )
+        )
+        exec(lines["A shelf of a few items"], names)  # noqa: S102 - ours
+        assert client.get_model("wares").counters.feedback == 2
+
+
 def test_the_replay_command_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Protects the command line that the README gives to try one's own data."""
     monkeypatch.chdir(tmp_path)
