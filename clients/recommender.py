@@ -177,9 +177,9 @@ class Recommender(Generic[Item]):
             own_id = request_id if request_id is None else f"{request_id}/{place}"
             try:
                 shown.append(self.recommend(user_features, left, request_id=own_id))
-            except InvalidError:
+            except InvalidError as error:
                 # The first place was filled: all that is left by now is retired.
-                if not shown:
+                if not shown or [each.where for each in error.details] != ["allowed"]:
                     raise
                 break
             left.remove(shown[-1].item)

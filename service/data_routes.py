@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -12,16 +12,6 @@ from service.auth import Keys, Scope
 from service.calls import Calls
 from service.edge import JSON, NDJSON, check_request_type
 from service.route_docs import EXAMPLES, link, schema, write_errors
-
-One = Callable[[str, bytes], Awaitable[bytes]]
-
-
-class Many(Protocol):
-    """A batch call of `Calls`."""
-
-    def __call__(self, key: str, body: bytes, *, lines: bool) -> Awaitable[bytes]:
-        """Answer the batch."""
-        ...
 
 
 def data_router(calls: Calls, keys: Keys) -> APIRouter:
@@ -33,56 +23,42 @@ def data_router(calls: Calls, keys: Keys) -> APIRouter:
         ("learn", calls.learn, Scope.FEEDBACK, "ExampleIn", "Receipt", {}),
         ("rounds", calls.rounds, Scope.FEEDBACK, "RoundIn", "Receipt", {}),
     ):
-        _add_one(router, keys, name, call, scope, _docs(body, answer, links))
-    for name, many, scope, item, body, answer in (
-        ("predict", calls.predict_batch, Scope.PREDICT, "Instance", "Instances", "Decisions"),
-        ("feedback", calls.feedback_batch, Scope.FEEDBACK, "FeedbackIn", "Feedbacks", "Receipts"),
-        ("learn", calls.learn_batch, Scope.FEEDBACK, "ExampleIn", "Examples", "Receipts"),
-        ("rounds", calls.rounds_batch, Scope.FEEDBACK, "RoundIn", "Rounds", "Receipts"),
+        _add(router, keys, name, call, scope, _docs(body, answer, links))
+    for name, many, scope, body, answer in (
+        ("predict", calls.predict_batch, Scope.PREDICT, "Instances", "Decisions"),
+        ("feedback", calls.feedback_batch, Scope.FEEDBACK, "Feedbacks", "Receipts"),
+        ("learn", calls.learn_batch, Scope.FEEDBACK, "Examples", "Receipts"),
+        ("rounds", calls.rounds_batch, Scope.FEEDBACK, "Rounds", "Receipts"),
     ):
         links = _tell("/items/0") if name == "predict" else {}
-        docs = _docs(body, answer, links, item=item)
-        _add_many(router, keys, name, many, scope, docs)
+        _add(router, keys, f"{name}/batch", many, scope, _docs(body, answer, links, lines=True))
     return router
 
 
-def _add_one(
-    router: APIRouter, keys: Keys, name: str, call: One, scope: Scope, docs: dict[str, Any]
+def _add(
+    router: APIRouter,
+    keys: Keys,
+    name: str,
+    call: Callable[..., Awaitable[bytes]],
+    scope: Scope,
+    docs: dict[str, Any],
 ) -> None:
+    batch = name.endswith("/batch")
+
     async def route(model: str, request: Request) -> Response:
         caller = keys.caller(request.headers.get("authorization"))
         caller.require(scope)
-        check_request_type(request, (JSON,))
-        answer = await call(caller.key_of(model), await request.body())
-        return Response(answer, media_type="application/json")
+        media_type = check_request_type(request, (JSON, NDJSON) if batch else (JSON,))
+        how = {"lines": media_type == NDJSON} if batch else {}
+        answer = await call(caller.key_of(model), await request.body(), **how)
+        return Response(answer, media_type=media_type.decode())
 
     router.add_api_route(
         f"/v1/models/{{model}}/{name}",
         route,
         methods=["POST"],
-        operation_id=name,
+        operation_id=name.replace("/", "_"),
         summary=(call.__doc__ or "").strip(),
-        **docs,
-    )
-
-
-def _add_many(
-    router: APIRouter, keys: Keys, name: str, call: Many, scope: Scope, docs: dict[str, Any]
-) -> None:
-    async def route(model: str, request: Request) -> Response:
-        caller = keys.caller(request.headers.get("authorization"))
-        caller.require(scope)
-        media_type = check_request_type(request, (JSON, NDJSON))
-        lines = media_type == NDJSON
-        answer = await call(caller.key_of(model), await request.body(), lines=lines)
-        return Response(answer, media_type=media_type.decode())
-
-    router.add_api_route(
-        f"/v1/models/{{model}}/{name}/batch",
-        route,
-        methods=["POST"],
-        operation_id=f"{name}_batch",
-        summary=(getattr(call, "__doc__", None) or "").strip(),
         **docs,
     )
 
@@ -93,12 +69,12 @@ def _tell(place: str) -> dict[str, Any]:
     return {"feedback": link("feedback", "Tell whether the label was clicked.", body)}
 
 
-def _docs(body: str, answer: str, links: dict[str, Any], item: str | None = None) -> dict[str, Any]:
+def _docs(body: str, answer: str, links: dict[str, Any], *, lines: bool = False) -> dict[str, Any]:
     taken: dict[str, Any] = {"application/json": {"schema": schema(body)}}
     given: dict[str, Any] = {"application/json": {"schema": schema(answer)}}
-    if item is not None:
-        lines = "".join(f"{json.dumps(one)}\n" for one in EXAMPLES[body]["items"])
-        taken["application/x-ndjson"] = {"schema": {"type": "string"}, "example": lines}
+    if lines:
+        example = "".join(f"{json.dumps(one)}\n" for one in EXAMPLES[body]["items"])
+        taken["application/x-ndjson"] = {"schema": {"type": "string"}, "example": example}
         given["application/x-ndjson"] = {"schema": {"type": "string"}}
     done: dict[str, Any] = {"description": "Done.", "content": given}
     if links:

@@ -46,8 +46,8 @@ log = logging.getLogger("misclick.http")
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 PREFIX = "/v1/models/"
-#: Longest body of a new model, where `max_body_bytes` is less: 1,024 labels with all that they may
-#: be like take .8 MB. All of it is parsed in one go.
+#: Longest body of a new model, and of a change of labels, where `max_body_bytes` is less: 1,024
+#: labels with all that they may be like take .8 MB. All of it is parsed in one go.
 MAX_SPEC_BYTES = 1_048_576
 #: Bytes of bodies that one worker holds at once (and one body always). Parsed, they take three
 #: times as much.
@@ -61,6 +61,8 @@ CLIENT_GONE = 499
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 #: Those that acknowledge nothing: they are answered whatever Redis would lose.
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
+#: And what ends the path of calls that only read though they have a body.
+READING_POST = "/neighbors"
 
 
 class Edge:
@@ -117,7 +119,7 @@ class Edge:
                 self._guard.check(headers)
             if path.startswith("/v1/"):
                 caller = self._caller(headers)
-                tenant = self._enter(caller.tenant, scope["method"])
+                tenant = self._enter(caller.tenant, scope["method"], path)
             if hot is not None:
                 call_of, needed, _ = hot
                 caller.require(needed)
@@ -144,14 +146,14 @@ class Edge:
         authorization = headers.get(b"authorization")
         return self._keys.caller(None if authorization is None else authorization.decode("latin-1"))
 
-    def _enter(self, tenant: str, method: str) -> str:
+    def _enter(self, tenant: str, method: str, path: str) -> str:
         """Count a call of this tenant, or raise: TooManyRequests, or Unavailable for its kind."""
         of_tenant = self._active_of.get(tenant, 0)
         if self._active >= self._settings.max_requests:
             raise TooManyRequests(f"{self._active} requests are being answered")
         if of_tenant >= self._most_of_tenant:
             raise TooManyRequests(f"{of_tenant} requests of this tenant are being answered")
-        if method not in READING:
+        if method not in READING and not path.endswith(READING_POST):
             self._watch.check()
         self._active += 1
         self._active_of[tenant] = of_tenant + 1
@@ -197,7 +199,7 @@ class Edge:
         else:
             limit = "max_body_bytes"
         most: int = getattr(self._settings, limit)
-        if path == PREFIX[:-1]:
+        if path == PREFIX[:-1] or path.endswith("/labels"):
             most = max(most, MAX_SPEC_BYTES)
         check_body_head(dict(scope["headers"]), most, limit)
         seen = 0

@@ -17,7 +17,7 @@ from redis.exceptions import ConnectionError as Disconnected
 
 from service.address import Address
 from service.alarms import Alarms
-from service.errors import Invalid, NotFound, ServiceError, Unavailable
+from service.errors import Invalid, NotFound, ServiceError, Unavailable, Unreadable
 from service.fold import Fold
 from service.follower import Unusable
 from service.ids import SECRET_BYTES
@@ -162,6 +162,9 @@ class Host:
         except Unavailable as error:
             self._give_up(key, begin_s, error)
             raise
+        except Invalid as error:
+            # A learner, or an option of one, that only a newer version has.
+            raise Unreadable(f"the model cannot be made by this version: {error}") from error
         await self._make_room()
         self._replicas[key] = replica
         return replica

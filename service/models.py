@@ -14,7 +14,7 @@ from learners import LEARNERS, LearnersError, NoiseRates
 from service.auth import Caller
 from service.challengers import learners_text, no_rates, parse_learners, rate_kinds
 from service.complaints import of_learner
-from service.errors import Conflict, Invalid, NotFound, Unreadable, shorten
+from service.errors import Conflict, Invalid, NotFound, Unavailable, Unreadable, shorten
 from service.events import ChallengerChange, Kind, LabelChange, Rates, RatesByLabel
 from service.fold import Fold
 from service.host import Host
@@ -68,7 +68,6 @@ class Models:
         """Make another model of what a model's log tells."""
         source = await self._host.use(caller.key_of(name), lambda r: source_of(self._store, r))
         spec = spec_of(source, asked)
-        _check_spec(spec)
         _check_taught(source.learner.kind, spec.learner.kind)
         return await relearn(self._host, source, caller.key_of(spec.name), spec, asked.without)
 
@@ -145,7 +144,7 @@ class Models:
             seq = await self._host.use(key, attempt)
             if seq is not None:
                 return seq
-        raise Conflict(f"{what}: somebody else keeps changing them: try again")
+        raise Unavailable(f"{what}: somebody else keeps changing them: try again")
 
     async def _log(
         self, replica: Replica, kind: Kind, record: bytes, guard: tuple[str, str, str]

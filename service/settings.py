@@ -55,8 +55,8 @@ class Settings(BaseSettings):
         262_144,
         ge=1024,
         le=2**24,
-        description="Largest body of a single call, and largest item of a batch; of a new model "
-        "at least 1048576.",
+        description="Largest body of a single call, and largest item of a batch; of a new model, "
+        "or of labels, at least 1048576.",
     )
     max_batch_body_bytes: int = Field(
         25_165_824, ge=1024, le=2**28, description="Largest body of a batch."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -55,7 +56,8 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
     snapshot = None
     if first is None or first > 1:
         stored = await load_snapshots(store, replica.address)
-        snapshot = stored[-1] if stored else None
+        loop = asyncio.get_running_loop()
+        snapshot = await loop.run_in_executor(BUILDERS, _oldest, meta, stored)
     if snapshot is not None and snapshot.seq > last:
         raise Conflict("the log was trimmed while it was exported: try again")
     # The state of a wide window takes a tenth of a second.
@@ -67,6 +69,16 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
             raise Conflict("the log was trimmed while it was exported: try again")
         yield b"".join(line_of(entry, labels) for entry in entries if entry.seq <= last)
         after = entries[-1].seq
+
+
+def _oldest(meta: Meta, stored: Sequence[Snapshot]) -> Snapshot | None:
+    """Return the oldest state of this version: where it began anew, another's lies before."""
+    for snapshot in stored[:0:-1]:
+        with contextlib.suppress(CodecError):
+            fold = Fold(meta.spec, meta.origin)
+            fold.restore(b"".join(snapshot.parts), snapshot.seq, snapshot.chain)
+            return snapshot
+    return stored[0] if stored else None
 
 
 def _header(meta: Meta, labels: list[str], snapshot: Snapshot | None) -> bytes:

@@ -92,6 +92,10 @@ def test_a_shelf_is_as_long_as_there_are_candidates(client: Client) -> None:
         shop.recommend_several(x, [12, 99], 2)
     with pytest.raises(InvalidError, match="retired"):
         shop.recommend_several(x, [11], 2)
+    # A place's id is longer than the view's, the eleventh one's by three.
+    shop.sync_catalogue(range(11))
+    with pytest.raises(InvalidError, match="request_id"):
+        shop.recommend_several(x, range(11), 11, request_id="v" * 126)
     with pytest.raises(InputError, match="n: expected at least 1, got 0"):
         shop.recommend_several(x, [12], 0)
 

@@ -20,8 +20,10 @@ from service.fold import Fold
 from service.replica import Replica
 from service.snapshots import Snapshot, load_snapshots, put_parts, store_snapshot
 from service.store import Store
+from service.transfer import export, import_model
 from tests.service.apps import Json, app_client, create
 from tests.service.stores import (
+    SECRET,
     fold_again,
     make,
     opened,
@@ -114,6 +116,20 @@ async def test_it_learns_what_the_log_still_holds(
         other = await replica_of(store, address)
         assert other.snapshot_seq == 10
         assert other.fold.encode() == fresh.fold.encode()
+
+
+async def test_its_export_is_of_its_own_version(store_url: str) -> None:
+    """Protects backups: the older snapshot, which is kept for the other version, is not for it."""
+    async with opened(store_url) as store:
+        address, _ = await trimmed(store, *KINDS[0])
+        fresh = await replica_of(store, address)
+        newest, other = await load_snapshots(store, address)
+        assert (newest.seq, other.seq) == (10, 8)
+        key = f"{address.key}-copy"
+        await import_model(store, key, "copy", export(store, fresh), 10)
+        copied = Replica(store, key, await store.meta(key), SECRET)
+        await copied.recover()
+        assert copied.fold.encode() == fresh.fold.encode()
 
 
 async def test_a_whole_log_is_folded_from_its_start(store_url: str) -> None:

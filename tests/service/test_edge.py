@@ -94,7 +94,7 @@ CALLS = [
     ("/learn", JSON, LIMIT),
     ("/rounds", JSON, LIMIT),
     ("/neighbors", JSON, LIMIT),
-    ("/labels", JSON, LIMIT),
+    ("/labels", JSON, MAX_SPEC_BYTES),
     ("/rates", JSON, LIMIT),
     ("/predict/batch", JSON, BATCH_LIMIT),
     ("/feedback/batch", NDJSON, BATCH_LIMIT),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import logging
 import resource
 import secrets
@@ -24,7 +25,7 @@ import service.store
 from service.address import SECRET_KEY, Address
 from service.commit import MOST_COMMITS
 from service.deciding import Ask
-from service.errors import NotFound, Unavailable
+from service.errors import NotFound, Unavailable, Unreadable
 from service.fold import Fold
 from service.host import Host, end_tasks
 from service.replica import Decided, Replica
@@ -363,6 +364,17 @@ async def test_one_broken_model_harms_no_other(
                     await until(partial(_is_at, host, address, 3))
             with pytest.raises(Unavailable, match="not served"):
                 await host.use(broken.key, ask(1))
+
+
+async def test_a_model_of_a_newer_version_is_not_the_callers_fault(store_url: str) -> None:
+    """Who goes back a version hears that a learner is unknown here: 503, until it is back."""
+    async with opened(store_url) as store, running_host(store) as host:
+        address = await make(store, learner={"kind": "bpa"})
+        for newer in ({"kind": "bpa", "speed": 2}, {"kind": "oracle"}):
+            spec = (await store.meta(address.key)).spec.to_dict() | {"learner": newer}
+            await raw_client(store).hset(address.part("meta"), "spec", json.dumps(spec))
+            with pytest.raises(Unreadable, match=r"cannot be made by this version: .*learner"):
+                await host.use(address.key, ask(1))
 
 
 def _is_at(host: Host, address: Address, seq: int) -> bool:

@@ -261,6 +261,9 @@ async def test_nothing_is_acknowledged_that_could_be_lost(
                 why = answer.json()["error"]["message"]
                 assert why == "not ready: appendonly: expected yes, got no"
         assert (await client.get("/v1/models")).status_code == 200
+        # It only reads.
+        answer = await client.post("/v1/models/m/neighbors", json={"x": [1]})
+        assert answer.status_code == 404
         await store.client.config_set("appendonly", "yes")
         status = 503
         async with asyncio.timeout(20):

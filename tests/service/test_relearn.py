@@ -268,6 +268,19 @@ async def test_estimates_are_for_a_learner_that_uses_them(client: httpx.AsyncCli
     assert found["learned"] == 3
 
 
+async def test_a_promoted_learner_is_made_anew_with_the_log_that_there_is(
+    client: httpx.AsyncClient,
+) -> None:
+    """Protects the cure: the model's log is short for estimates, and no relearn can say more."""
+    path = await create(client, learner=LEARNER, log_keep=20_000)
+    forward = {"name": "forward", "learner": {"kind": "forward", "n_waves": 0}}
+    assert (await client.post(f"{path}/challengers", json=forward)).status_code == 200
+    await client.post(f"{path}/challengers/forward/promote")
+    await play(client, path, 3, seed=0)
+    _, found = await relearned(client, path)
+    assert found["learned"] == 3
+
+
 async def test_examples_are_learned_again(client: httpx.AsyncClient) -> None:
     """A window of neighbours, which learns from labels, is made anew as well."""
     knn = {"kind": "rknn", "window": 50, "k": 3, "k_noise": 5}

@@ -170,6 +170,21 @@ async def test_a_fresh_model_is_exported_too(client: httpx.AsyncClient) -> None:
     assert (await imported(client, lines)).json()["seq"] == 0
 
 
+async def test_the_largest_spec_comes_back(client: httpx.AsyncClient) -> None:
+    """Protects backups of catalogues: what may be made may be imported, and changed in one call."""
+    names = [f"item-{i:04}" for i in range(1024)]
+    like = {name: [i + j / 3 for j in range(32)] for i, name in enumerate(names)}
+    learner = {"kind": "forward", "n_waves": 0, "n_label_features": 32}
+    path = await create(client, labels=names, label_features=like, learner=learner)
+    answer = await imported(client, await exported(client, path))
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["label_features"] == like
+    described = {"add": names, "features": {name: each[::-1] for name, each in like.items()}}
+    answer = await client.post(f"{path}/labels", json=described)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["label_features"] == described["features"]
+
+
 async def test_a_trimmed_log_comes_with_its_snapshot(valkey_url: str) -> None:
     """Where the log no longer begins at 1, the export begins with the state it continues."""
     async with app_client(valkey_url, snapshot_events=1) as client:
