@@ -66,8 +66,8 @@ class ForwardSoftmax(RelevanceLearner):
     The default: use it where exactly one label is right for an instance, as in classification.
     It needs no rates and no network: false and missed clicks, common ones and each label's own,
     are found on the way. Where several labels may be right, or none (a catalogue of items), where
-    more than .8 of the clicks on right ones are missed, or labels have features, use `Forward`. Not
-    for rounds of a few microseconds.
+    more than .8 of the clicks on right ones are missed, where features tell little of which one is
+    right, or labels have features, use `Forward`. Not for rounds of a few microseconds.
 
     A softmax behind the forward model, [1]_: with z as `BentInputs` makes it (x centred and
     scaled, a constant, waves), and p over the labels that can be right, a click on label a has the
