@@ -74,7 +74,8 @@ class ToldRates(RateFilter):
             doubt=steep * steep * max(1.0 - 2.0 * right + square, 0.0) * spread,
             propensity=outcome.propensity if outcome.elsewhere else None,
         )
-        if self._surplus.observe(outcome.feedback, chance=chance):
+        _, missed, *_ = self._common.means
+        if self._surplus.observe(outcome.feedback, chance=chance, missed=missed):
             self.doubt_rates()
 
     def begin_anew(self) -> None:

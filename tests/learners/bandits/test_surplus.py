@@ -20,9 +20,9 @@ def rounds_of(expected: float, share: float, count: int, seed: int) -> list[Roun
     return [(bit, expected) for bit in (rng.random(count) < share).astype(int).tolist()]
 
 
-def alarms(surplus: Surplus, rounds: list[Round]) -> list[int]:
+def alarms(surplus: Surplus, rounds: list[Round], missed: float = 0.5) -> list[int]:
     """Return the places of the rounds that are an alarm."""
-    found = [surplus.observe(bit, chance=chance) for bit, chance in rounds]
+    found = [surplus.observe(bit, chance=chance, missed=missed) for bit, chance in rounds]
     return np.flatnonzero(found).tolist()
 
 
@@ -77,7 +77,14 @@ def test_begun_anew_it_waits() -> None:
     alarms(surplus, [(1, 0.0)] * 1_033)
     surplus.begin_anew()
     assert alarms(surplus, [(1, 0.0)] * 1_033) == []
-    assert surplus.observe(1, chance=0.0)
+    assert surplus.observe(1, chance=0.0, missed=0.5)
+
+
+@pytest.mark.parametrize(("missed", "count"), [(0.1, 0), (0.11, 4)])
+def test_where_hardly_any_were_missed_no_noise_can_have_fallen(missed: float, count: int) -> None:
+    """Protects who learns from another that is right more often than he drew his labels."""
+    surplus = Surplus()
+    assert len(alarms(surplus, [(1, 0.7)] * 4_700, missed)) == surplus.alarms == count
 
 
 @pytest.mark.parametrize("cut", [500, 1_020, 1_040, 2_500])
