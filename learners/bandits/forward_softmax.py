@@ -53,7 +53,7 @@ FEW_LABELS, MOST_TIMES = 26, 4.0
 #: 0, .1, .2 and .4 it makes the fewest mistakes: 2 to 4 % fewer than 0, 7 to 10 % fewer than .4
 #: (two data sets; all labels changed places, or three of ten).
 KEPT = 0.1
-#: Beyond any weight that rounds lead to, of which each moves one by less than 16; the rates' filter
+#: Beyond any weight that rounds lead to, of which each moves one by less than 32; the rates' filter
 #: squares what comes of weights again and again.
 _MAX_WEIGHT = 1e20
 #: What to do where weights or covariance would become too large.

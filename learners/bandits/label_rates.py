@@ -16,6 +16,8 @@ from learners.validation import FloatArray
 LEAST_BETA = 0.05
 #: Standard error above which an estimate of a rate, which lies in [0, 1), counts alike.
 _LARGEST_ERROR = 1e100
+#: The largest rate: rounding may make 1 of one that is as large.
+_LARGEST_RATE = float(np.nextafter(1.0, 0.0))
 
 
 class LabelRates:
@@ -143,4 +145,4 @@ def _shrunk(rates: FloatArray, errors: FloatArray) -> FloatArray:
     real = max(float(varied - np.add.reduce(squares[known]) / n_some), 0.0)
     kept = np.where(squares > 0, real / np.maximum(real + squares, 1e-300), 1.0)
     shrunk: FloatArray = mean + (rates - mean) * kept
-    return shrunk
+    return np.minimum(shrunk, _LARGEST_RATE)

@@ -18,8 +18,12 @@ from learners.bandits.linear import (
     sum_product,
 )
 from learners.base import Outcome
+from learners.errors import StateError, expected
 from learners.states import State, StateValue, state_array, state_number
 from learners.validation import FloatArray, check_choice, check_number
+
+#: Beyond T / sqrt(a P) of any log; the squares of larger ones would be too large for a margin.
+_MAX_WEIGHT = 1e25
 
 
 class SOBA(LinearLearner):
@@ -136,6 +140,10 @@ class SOBA(LinearLearner):
     def from_state(cls, state: Mapping[str, StateValue]) -> Self:
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
         self = super().from_state(state)
+        largest = float(np.abs(self._weights).max())
+        if largest > _MAX_WEIGHT:
+            what = f"numbers of size at most {_MAX_WEIGHT:g}"
+            raise StateError(expected("state's weights", what, largest))
         self._margin_sum = state_number(state, "margin_sum")
         check_at_least("margin_sum", np.array(self._margin_sum), 0.0)
         self._form.restore(state)
@@ -194,6 +202,10 @@ class _Diagonal:
         self.diagonal = state_array(state, "diagonal", self.diagonal.shape)
         check_at_least("diagonal", self.diagonal, self.least)
         self.theta = state_array(state, "theta", self.theta.shape)
+        # The very division that every click makes of a row; of others it is 0 / a.
+        weights = state_array(state, "weights", self.theta.shape)
+        if not np.array_equal(weights, self.theta / self.diagonal):
+            raise StateError("state's theta: expected the weights times the diagonal, got others")
 
 
 class _Full:

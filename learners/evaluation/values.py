@@ -248,7 +248,8 @@ class Evaluation:
         level = value if usual is None else usual
         surprises = _surprises(level, self.rates)[self.rounds.labels]
         surprise = float((np.abs(weights) * surprises).max())
-        squares = float((moves**2).sum()) + surprise**2
+        # Not surprise**2: of a float too large for its square that raises, and is not infinite.
+        squares = float((moves**2).sum()) + surprise * surprise
         variance = squares / (n_rounds * (n_rounds - 1)) + self._rates_variance(weights)
         error = float(np.sqrt(variance))
         return Value(value, error, value - Z_95 * error, value + Z_95 * error)
@@ -267,7 +268,8 @@ class Evaluation:
         ):
             moves = np.bincount(self.rounds.labels, slopes, rates.n_labels) * errors
             if rates.sharing != "own":
-                variance += float(moves.sum()) ** 2
+                together = float(moves.sum())
+                variance += together * together
             if rates.sharing != "one":
                 variance += float((moves**2).sum())
         return variance

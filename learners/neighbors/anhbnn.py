@@ -124,7 +124,10 @@ class ANHBNN(HubnessLearner):
                 _information(alone[i], alone[j], pairs[i, j], counts) if j != i else 0.0
                 for j in range(size)
             ]
-            total = sum(weights)
+            # Not sum(): of floats it is compensated on some versions of Python and not on others.
+            total = 0.0
+            for weight in weights:
+                total += weight
             if total > 0:
                 given = (pairs[i] + made_up[i]) / (alone + self.smoothing)
                 parts = given * (np.array(weights) / total)[:, np.newaxis]
@@ -133,12 +136,17 @@ class ANHBNN(HubnessLearner):
 
     def _pairs(self, found: Found) -> NDArray[np.int64]:
         """Return N_c(i, j) of the found, (m, m, K); on the diagonal N_c(i)."""
-        live = self._examples.live()
+        live, size = self._examples.live(), len(found.slots)
         lists = self._occurrences.graph.neighbors(live, self.k)
-        occurs = np.array(
-            [(lists == slot).any(axis=1) | (live == slot) for slot in found.slots.tolist()]
-        ).reshape(len(found.slots), len(live))
-        labels = self._examples.labels[live]
+        which = np.full(self.window + 1, size, dtype=np.int32)
+        which[found.slots] = np.arange(size)
+        around = which.take(np.concatenate((live[:, np.newaxis], lists), axis=1))
+        # Only examples that have one of them around: of a wide window they are few.
+        near = np.flatnonzero((around < size).any(axis=1))
+        occurs = np.zeros((size + 1, len(near)), dtype=np.bool_)
+        occurs[around[near].T, np.arange(len(near))] = True
+        occurs = occurs[:size]
+        labels = self._examples.labels[live[near]]
         pairs = np.zeros((len(occurs), len(occurs), self.n_labels), dtype=np.int64)
         for i in range(len(occurs)):
             for j in range(i, len(occurs)):

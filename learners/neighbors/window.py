@@ -61,6 +61,9 @@ MOST_LABELS = 1 << 31
 #: The label of a list place that holds nobody.
 NO_LABEL = -1
 
+#: Most features: of more, float32 sums are too far off for the search's bounds to hold.
+MOST_FEATURES = 1 << 20
+
 #: Most floats in one window, 1 GB: beyond it a wrong option would end in no memory at all.
 MAX_WINDOW_FLOATS = 250_000_000
 
@@ -96,7 +99,7 @@ class Window:
 
     def __init__(self, capacity: int, n_features: int, metric: str = "euclidean") -> None:
         self.capacity = check_count("window", capacity)
-        self.n_features = check_count("n_features", n_features)
+        self.n_features = check_count("n_features", n_features, 1, MOST_FEATURES)
         if self.capacity * self.n_features > MAX_WINDOW_FLOATS:
             what = f"at most {MAX_WINDOW_FLOATS // self.n_features} for {n_features} features"
             raise ParameterError(expected("window", what, capacity))

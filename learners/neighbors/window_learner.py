@@ -138,7 +138,7 @@ class WindowLearner(WindowKeeper):
             )
         ]
 
-    def suspects(self, among: Sequence[int] | None = None) -> NDArray[np.int64]:
+    def suspects(self, among: Iterable[int] | None = None) -> NDArray[np.int64]:
         """Return the seqs of examples whose own neighbours decide for another label, ascending.
 
         One query per example: over a whole window for a look now and then, not for each round.
@@ -158,6 +158,7 @@ class WindowLearner(WindowKeeper):
         if among is not None:
             if not isinstance(among, Iterable):
                 raise InputError(expected("among", "seqs of examples, or None", among))
+            among = list(among)  # once: of an iterator nothing would be left
             for seq in among:
                 if not is_integer(seq):
                     raise InputError(expected("among", "seqs, which are integers", seq))

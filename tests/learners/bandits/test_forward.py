@@ -110,6 +110,14 @@ def test_rates_correct_the_past(seed: int) -> None:
     assert state_digest(early.state()) == state_digest(late.state())
 
 
+def test_the_largest_rate_stays_one_that_a_state_may_have() -> None:
+    """Mean + (rate - mean) may round to 1, and the state that had it was refused."""
+    learner, none = Forward(1, 3), np.zeros(3)
+    learner.set_label_rates(none, np.array([0.1, 1 - 2**-53, 0.0]), none, none)
+    assert learner.label_rates[1].max() < 1.0
+    Forward.from_state(learner.state())
+
+
 def test_uncertain_rates_shrink() -> None:
     """What errors explain goes to the mean; a sure rate stays; wild errors leave all alike."""
     learner = Forward(2, 3)

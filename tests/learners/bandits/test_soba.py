@@ -176,6 +176,10 @@ def _with(place: tuple[int, ...], value: float) -> FloatArray:
         ("full", "inverse", _with((0, 0, 0, 0), 1.1)),
         ("full", "inverse", _with((0, 0, 1, 1), 0.1)),
         ("full", "margin_sum", -0.1),
+        # Squares of such weights would be beyond any margin, a click or two later.
+        ("full", "weights", np.full((2, 2), 2e25)),
+        ("diagonal", "weights", np.full((2, 2), -2e25)),
+        ("diagonal", "theta", np.full((2, 2), 1.0)),
     ],
 )
 def test_forged_states_are_refused(matrix: str, name: str, wrong: StateValue) -> None:

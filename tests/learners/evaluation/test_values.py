@@ -296,6 +296,18 @@ def test_correction_is_affine(rho_0: float, rho_1: float, seed: int) -> None:
     assert corrected.value == pytest.approx((raw.value - rho_0) / (1 - rho_0 - rho_1))
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_a_round_of_next_to_no_chance_says_nothing() -> None:
+    """Its weight is beyond squares: the error is infinite, and no OverflowError."""
+    rounds = Rounds(
+        np.zeros((3, 1)), np.arange(3) % 2, np.array([0.5, 1e-160, 1.0]), np.ones(3, int)
+    )
+    value = Evaluation(rounds, AssumedRates.same(NoiseRates(0.1, 0.1), 2, (0.1, 0.1))).ips(
+        1.0 / rounds.propensities
+    )
+    assert value.error == np.inf
+
+
 def test_effective_size_is_the_rounds_that_count() -> None:
     """Equal weights count each, one weight counts one."""
     assert effective_size(np.full(7, 3.0)) == pytest.approx(7)

@@ -176,6 +176,7 @@ def test_questions_about_the_window_are_checked() -> None:
         with pytest.raises(InputError, match="among: expected seqs"):
             learner.suspects(among)
     assert learner.suspects([1, 2, 9, 10**30, -1, 1]).tolist() == [1]
+    assert learner.suspects(iter([1, 2])).tolist() == [1]
 
 
 def test_a_state_has_the_order_of_the_ring() -> None:

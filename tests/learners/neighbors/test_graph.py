@@ -223,6 +223,8 @@ def test_classes_are_counted_in_whole_numbers(n_classes: Any) -> None:
 
 def test_what_would_take_all_memory_is_refused() -> None:
     """Windows and lists of gigabytes are a wrong option, not a crash."""
+    with pytest.raises(ParameterError, match=r"n_features: expected .* at most 1,048,576"):
+        Window(2, 2**20 + 1)
     with pytest.raises(ParameterError, match="window: expected at most 250000 for 1000 features"):
         Window(10**12, 1000)
     with pytest.raises(ParameterError, match="k: expected neighbour lists"):

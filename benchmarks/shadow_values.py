@@ -1,0 +1,99 @@
+"""What a policy of somebody else is told to be worth, by rates that are found in its own log.
+
+Run::
+
+    python -m benchmarks.shadow_values --data ../shared/data [--json] [--streams 2]
+
+The 64-feature digits, letters and USPS, prepared as in `benchmarks.versus`. Somebody else decides:
+his best label is right in 85 to 100 % of the rounds, and 10 to 30 % of his labels are drawn
+uniformly, with their true propensities. `forward_softmax`, told nothing, learns from 8,000 of his
+rounds. After 3,000 and in the end his share of right labels is estimated (IPS), corrected by the
+rates that the learner tells by then, and held against the true one. Streams are seeded.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.command import at_least, report
+from benchmarks.falling_noise import Look, Shown, look
+from benchmarks.versus_streams import arguments, problem
+from learners import Outcome, create
+from learners.evaluation import AssumedRates
+
+DATASETS = ("optdigits", "letter", "usps")
+#: Share of labels drawn uniformly, and how often the best one is right.
+POLICIES = ((0.3, 1.0), (0.1, 0.9), (0.2, 0.85), (0.1, 0.97))
+NOISES = ((0.0, 0.0), (0.1, 0.1), (0.2, 0.2), (0.2, 0.4))
+MARKS = (3_000, 8_000)
+#: Share of the intervals, at a nominal 95 %, that have to hold the truth; of our own.
+COVERED = 0.9
+
+
+class Row(NamedTuple):
+    """One policy on one data set at one noise; by stream, the looks at `MARKS`."""
+
+    data: str
+    policy: tuple[float, float]
+    noise: tuple[float, float]
+    looks: list[list[Look]]
+
+
+def stream(name: str, case: tuple[float, ...], folder: Path, seed: int) -> list[Look]:
+    """Let him decide and the learner learn; return what he is told to be worth."""
+    uniform, sure, rho_0, rho_1 = case
+    data, rng = problem(name, folder), np.random.default_rng(seed)
+    n_labels = data.n_labels
+    learner = create("forward_softmax", data.xs.shape[1], n_labels)
+    shown: list[Shown] = []
+    looks: list[Look] = []
+    for now in range(1, MARKS[-1] + 1):
+        row = int(rng.integers(len(data.xs)))
+        truth = data.labels[row]
+        best = truth if rng.random() < sure else int(rng.integers(n_labels))
+        label = int(rng.integers(n_labels)) if rng.random() < uniform else best
+        propensity = uniform / n_labels + (1.0 - uniform) * (label == best)
+        flip, right = rng.random(), label == truth
+        bit = int(flip >= rho_1 if right else flip < rho_0)
+        learner.update(Outcome(data.xs[row], label, best, propensity, bit, elsewhere=True))
+        shown.append(Shown(label, propensity, bit, right))
+        if now in MARKS:
+            found = *learner.label_rates, *learner.label_rate_errors
+            told = look(shown, AssumedRates(*found, "unknown"))
+            if told is not None:
+                looks.append(told)
+    return looks
+
+
+def show(row: Row) -> None:
+    """Print a line: what is told less what is right, and how many intervals hold it."""
+    cells = []
+    for some in zip(*row.looks, strict=True):
+        off = float(np.mean([each.value - each.right for each in some]))
+        width = float(np.mean([each.high - each.low for each in some])) / 2
+        held = sum(each.low <= each.right <= each.high for each in some)
+        cells.append(f"{off:+.3f} +- {width:.3f} ({held}/{len(some)})")
+    print(f"{row.data:10} {row.policy} {row.noise}: {' | '.join(cells)}", flush=True)
+
+
+def main() -> None:
+    """Measure, print a table, and with --json one object as the last line."""
+    args = arguments(__doc__.split("\n", 1)[0])
+    print(f"uniform and sure, noise: told less right after {MARKS} rounds")
+    rows = []
+    for name, policy, noise in product(DATASETS, POLICIES, NOISES):
+        looks = [stream(name, (*policy, *noise), args.data, seed) for seed in range(args.streams)]
+        rows.append(Row(name, policy, noise, looks))
+        show(rows[-1])
+    looked = [look for row in rows for each in row.looks for look in each]
+    held = float(np.mean([each.low <= each.right <= each.high for each in looked]))
+    targets = [at_least("intervals that hold what he is worth", held, COVERED)]
+    report(targets, as_json=args.json, rows=[row._asdict() for row in rows])
+
+
+if __name__ == "__main__":
+    main()
