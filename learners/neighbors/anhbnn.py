@@ -18,7 +18,7 @@ from learners.validation import FloatArray
 
 #: Smoothing where none is given: a neighbour that a class has had once is half believed.
 _SMOOTHING = 1.0
-#: Most k^2 (K + `_LABELS_A_PAIR`), .4 s a decision: it looks at each pair of neighbours label by
+#: Most k^2 (K + `_LABELS_A_PAIR`), .1 s a decision: it looks at each pair of neighbours label by
 #: label, and what a pair takes however few the labels are is what so many take.
 MOST_PAIR_LABELS = 100_000
 _LABELS_A_PAIR = 10
