@@ -38,8 +38,8 @@ LEAST_GAIN = 1e-4
 PATIENCE_STEPS = 256
 #: Nats a round by which the rounds that it trains on are predicted better than the held-out ones
 #: where a network has begun to learn by heart: nothing more is found then, and `PATIENCE` epochs
-#: suffice for any block. (10,000 rounds of 784 features: 24 epochs instead of 51; rates of each label
-#: are off by as much on average, in 36 blocks. With .02 they are off by a fifth more in some.)
+#: suffice for any block. (10,000 rounds of 784 features: 24 epochs instead of 51. Rates of each
+#: label are off by as much on average; with .02 by a fifth more in some blocks.)
 BY_HEART = 0.035
 #: Epochs at most; of small blocks as many more as their epochs are shorter.
 MOST_EPOCHS = 30
