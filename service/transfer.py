@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -12,8 +11,10 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 from pydantic import ValidationError
 
+from learners import LEARNERS
+from learners.neighbors import WindowLearner
 from learners.states import State
-from service.challengers import learners_text
+from service.challengers import learners_text, parse_learners
 from service.codec import CodecError, encode_parts, state_digest
 from service.complaints import of_msgspec, of_pydantic
 from service.errors import Conflict, Invalid, LogBroken
@@ -72,13 +73,20 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
 
 
 def _oldest(meta: Meta, stored: Sequence[Snapshot]) -> Snapshot | None:
-    """Return the oldest state of this version: where it began anew, another's lies before."""
-    for snapshot in stored[:0:-1]:
-        with contextlib.suppress(CodecError):
+    """Return the oldest state, but not another version's: that lies before one begun anew."""
+    if len(stored) < 2:
+        return stored[0] if stored else None
+    newest, older = stored
+    learners = parse_learners(meta.learners) or meta.spec.learners
+    # A wide window takes a quarter of a minute to be built.
+    wide = any(issubclass(LEARNERS[each.learner.kind], WindowLearner) for each in learners)
+    if not wide and state_digest(*older.parts) == older.digest:
+        try:
             fold = Fold(meta.spec, meta.origin)
-            fold.restore(b"".join(snapshot.parts), snapshot.seq, snapshot.chain)
-            return snapshot
-    return stored[0] if stored else None
+            fold.restore(b"".join(older.parts), older.seq, older.chain)
+        except CodecError:
+            return newest
+    return older
 
 
 def _header(meta: Meta, labels: list[str], snapshot: Snapshot | None) -> bytes:

@@ -126,7 +126,7 @@ async def test_its_export_is_of_its_own_version(store_url: str) -> None:
         newest, other = await load_snapshots(store, address)
         assert (newest.seq, other.seq) == (10, 8)
         key = f"{address.key}-copy"
-        await import_model(store, key, "copy", export(store, fresh), 10)
+        await import_model(store, key, "copy", export(store, fresh), 10_000)
         copied = Replica(store, key, await store.meta(key), SECRET)
         await copied.recover()
         assert copied.fold.encode() == fresh.fold.encode()

@@ -16,6 +16,7 @@ import redis.asyncio
 
 import service.model_routes
 import service.transfer
+from learners.bandits import soba
 from service.address import MODELS_KEY
 from service.codec import encode_state
 from service.events import (
@@ -348,8 +349,12 @@ async def test_a_damaged_snapshot_is_refused(client: httpx.AsyncClient) -> None:
     assert "another size" in answer.json()["error"]["message"]
 
 
-async def test_a_state_that_events_make_infinite_is_refused(client: httpx.AsyncClient) -> None:
+async def test_a_state_that_events_make_infinite_is_refused(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Protects a copy from being accepted and then not served: no worker could restore it."""
+    # No learner that is there takes such weights.
+    monkeypatch.setattr(soba, "_MAX_WEIGHT", 1e100)
     path = await create(client, learner={"kind": "soba"})
     await play(client, path, 20)
     lines = await exported(client, path)
@@ -357,6 +362,8 @@ async def test_a_state_that_events_make_infinite_is_refused(client: httpx.AsyncC
     forged = Fold(spec, lines[0]["uid"]).state()
     # SOBA sums the squares of margins.
     forged["learner.weights"] = np.outer([9e99, 0.0, -9e99], np.ones(3))
+    # Its matrix is 1 yet.
+    forged["learner.theta"] = forged["learner.weights"]
     blob = base64.b64encode(encode_state(forged)).decode()
     snapshot = {"seq": 0, "chain": first_chain(lines[0]["uid"]), "state": blob}
     answer = await imported(client, [lines[0] | {"snapshot": snapshot}, *lines[1:]])
