@@ -153,7 +153,7 @@ class Edge:
             raise TooManyRequests(f"{self._active} requests are being answered")
         if of_tenant >= self._most_of_tenant:
             raise TooManyRequests(f"{of_tenant} requests of this tenant are being answered")
-        if method not in READING and not path.endswith(READING_POST):
+        if method not in READING and not (method == "POST" and path.endswith(READING_POST)):
             self._watch.check()
         self._active += 1
         self._active_of[tenant] = of_tenant + 1

@@ -7,6 +7,7 @@ import base64
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import msgspec
 from pydantic import ValidationError
@@ -57,8 +58,8 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
     snapshot = None
     if first is None or first > 1:
         stored = await load_snapshots(store, replica.address)
-        loop = asyncio.get_running_loop()
-        snapshot = await loop.run_in_executor(BUILDERS, _oldest, meta, stored)
+        # Not among those that build wide windows: a small model would wait for them.
+        snapshot = await asyncio.to_thread(_oldest, meta, stored)
     if snapshot is not None and snapshot.seq > last:
         raise Conflict("the log was trimmed while it was exported: try again")
     # The state of a wide window takes a tenth of a second.
@@ -73,7 +74,10 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
 
 
 def _oldest(meta: Meta, stored: Sequence[Snapshot]) -> Snapshot | None:
-    """Return the oldest state, but not another version's: that lies before one begun anew."""
+    """Return the oldest state, but not another version's: that lies before one begun anew.
+
+    Of windows of neighbours it is not looked at whose it is.
+    """
     if len(stored) < 2:
         return stored[0] if stored else None
     newest, older = stored
@@ -110,9 +114,9 @@ async def import_model(
     Raises Conflict where its tenant would have more than `most` models.
     """
     lines = _lines(chunks)
-    header = await asyncio.to_thread(parse_header, await anext(lines, b""))
-    # A window of neighbours takes seconds to be built.
+    # A large header takes tenths of a second, a window of neighbours seconds: few at once.
     loop = asyncio.get_running_loop()
+    header = await loop.run_in_executor(BUILDERS, parse_header, await anext(lines, b""))
     fold, spec = await loop.run_in_executor(BUILDERS, _start, header, name)
     token = secrets.token_hex(8)
     fields = initial_fields(fold) | {IMPORTING: token} | _counters(header)
@@ -164,7 +168,7 @@ def _checked(line: bytes, most: int) -> bytes:
 
 def _start(header: Header, name: str) -> tuple[Fold, ModelSpec]:
     try:
-        spec = ModelSpec.from_json(msgspec.json.encode(header.spec | {"name": name}))
+        spec = ModelSpec.from_json(msgspec.json.encode(_few_unknown(header.spec) | {"name": name}))
     except ValidationError as error:
         raise of_pydantic(error.errors(include_url=False)).under("spec") from None
     _check_labels(spec, header.labels)
@@ -176,6 +180,13 @@ def _start(header: Header, name: str) -> tuple[Fold, ModelSpec]:
         except (CodecError, ValueError) as error:
             raise Invalid.of("snapshot", "the state of an export", str(error)) from None
     return fold, spec
+
+
+def _few_unknown(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return it with one at most of the names that no spec has: each costs what is said of it."""
+    unknown = spec.keys() - ModelSpec.model_fields.keys()
+    one = min(unknown, default=None)
+    return {name: value for name, value in spec.items() if name == one or name not in unknown}
 
 
 def _check_labels(spec: ModelSpec, labels: Sequence[str]) -> None:

@@ -264,6 +264,8 @@ async def test_nothing_is_acknowledged_that_could_be_lost(
         # It only reads.
         answer = await client.post("/v1/models/m/neighbors", json={"x": [1]})
         assert answer.status_code == 404
+        # Whatever a model is called, who deletes it does not.
+        assert (await client.delete("/v1/models/neighbors")).status_code == expected
         await store.client.config_set("appendonly", "yes")
         status = 503
         async with asyncio.timeout(20):

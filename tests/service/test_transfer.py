@@ -328,6 +328,16 @@ async def test_a_damaged_export_is_refused_and_leaves_nothing(
         assert not await store.sismember(MODELS_KEY, f"default/{target}")
 
 
+async def test_of_many_unknown_names_one_is_told(client: httpx.AsyncClient) -> None:
+    """Protects memory and others' turns: an error for each of 190,000 took 200 MB and .3 s."""
+    header, *_ = await exported(client, await create(client))
+    header["spec"] |= {f"speed-{i}": i for i in range(1000)}
+    answer = await imported(client, [header])
+    assert answer.status_code == 422
+    (told,) = answer.json()["error"]["details"]
+    assert told["where"] == "spec.speed-0"
+
+
 async def test_a_made_up_history_with_a_true_chain_is_checked(client: httpx.AsyncClient) -> None:
     """The chain is no signature: values out of range are refused even where it fits."""
     lines = await exported(client, await model_with_history(client, scaling="standard"))
