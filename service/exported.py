@@ -41,9 +41,9 @@ Value = TypeVar("Value")
 
 #: Longest line but the first: an event that changes 1024 labels of 128 characters and 32 features.
 MAX_EVENT_BYTES = 2 * 1024 * 1024
-#: Longest parts of the first line: a spec as `POST /v1/models` takes it by default, of which an
-#: export may write the numbers longer, and so on.
-HEADER_BYTES = {"spec": MAX_EVENT_BYTES, "labels": MAX_EVENT_BYTES, "counters": 4096}
+#: Longest parts of the first line: a spec as `POST /v1/models` takes it, of which an export may
+#: write the numbers longer, and so on.
+HEADER_BYTES = {"spec": 1_310_720, "labels": MAX_EVENT_BYTES, "counters": 4096}
 
 #: A count, a seq or a time: Redis' scripts compute with doubles, which hold integers exactly up
 #: to 2^53. From half of that on no log gets there.

@@ -116,8 +116,8 @@ async def import_model(
     lines = _lines(chunks)
     # A large header takes tenths of a second, a window of neighbours seconds: few at once.
     loop = asyncio.get_running_loop()
-    header = await loop.run_in_executor(BUILDERS, parse_header, await anext(lines, b""))
-    fold, spec = await loop.run_in_executor(BUILDERS, _start, header, name)
+    first = await anext(lines, b"")
+    header, fold, spec = await loop.run_in_executor(BUILDERS, _start, first, name)
     token = secrets.token_hex(8)
     fields = initial_fields(fold) | {IMPORTING: token} | _counters(header)
     if not await store.create(key, spec, fields, most):
@@ -166,7 +166,8 @@ def _checked(line: bytes, most: int) -> bytes:
     return line
 
 
-def _start(header: Header, name: str) -> tuple[Fold, ModelSpec]:
+def _start(first: bytes, name: str) -> tuple[Header, Fold, ModelSpec]:
+    header = parse_header(first)
     try:
         spec = ModelSpec.from_json(msgspec.json.encode(_few_unknown(header.spec) | {"name": name}))
     except ValidationError as error:
@@ -179,7 +180,7 @@ def _start(header: Header, name: str) -> tuple[Fold, ModelSpec]:
             fold.restore(blob, header.snapshot.seq, header.snapshot.chain)
         except (CodecError, ValueError) as error:
             raise Invalid.of("snapshot", "the state of an export", str(error)) from None
-    return fold, spec
+    return header, fold, spec
 
 
 def _few_unknown(spec: dict[str, Any]) -> dict[str, Any]:
