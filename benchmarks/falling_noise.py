@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.command import at_least, report
+from benchmarks.told_values import COVERED, Look, Shown, found, line, look
 from benchmarks.versus_streams import Rates, arguments, problem
 from learners import Outcome, create, draw
-from learners.evaluation import AssumedRates, Evaluation, Rounds
 
 DATASETS = ("optdigits", "usps", "letter", "magic04")
 FALLS = (
@@ -33,19 +33,6 @@ FALLS = (
     ((0.2, 0.4), (0.2, 0.4)),
 )
 BEFORE, MARKS = 8_000, (500, 1_000, 2_000, 4_000)
-#: Fewer rounds since the learner began anew tell nothing.
-LEAST_ROUNDS = 50
-#: Share of the intervals, at a nominal 95 %, that have to hold the truth; of our own.
-COVERED = 0.9
-
-
-class Look(NamedTuple):
-    """What is estimated at one time after the change."""
-
-    value: float
-    low: float
-    high: float
-    right: float
 
 
 class Row(NamedTuple):
@@ -58,15 +45,6 @@ class Row(NamedTuple):
     noticed: list[list[int]]
     #: By stream, at each of `MARKS`; None where it had just begun anew.
     looks: list[list[Look | None]]
-
-
-class Shown(NamedTuple):
-    """A label that was shown."""
-
-    label: int
-    propensity: float
-    feedback: int
-    right: bool
 
 
 def stream(
@@ -92,19 +70,8 @@ def stream(
             noticed.append(now - BEFORE)
             shown.clear()
         if now - BEFORE in MARKS:
-            found = *learner.label_rates, *learner.label_rate_errors
-            looks.append(look(shown, AssumedRates(*found, "unknown")))
+            looks.append(look(shown, learner))
     return noticed, looks
-
-
-def look(shown: list[Shown], rates: AssumedRates) -> Look | None:
-    """Return the estimated share of right labels, and the true one; None of hardly any rounds."""
-    if len(shown) < LEAST_ROUNDS:
-        return None
-    labels, propensities, feedback, right = (np.array(each) for each in zip(*shown, strict=True))
-    rounds = Rounds(np.zeros((len(labels), 1)), labels, propensities, feedback)
-    value = Evaluation(rounds, rates).ips(np.ones(len(labels)))
-    return Look(value.value, value.low, value.high, float(right.mean()))
 
 
 def measure(
@@ -117,33 +84,22 @@ def measure(
     return Row(name, before, after, [each[0] for each in played], [each[1] for each in played])
 
 
-def show(row: Row) -> None:
-    """Print a line: what is told less what is right, and how many intervals hold it."""
-    cells = []
-    for at_mark in zip(*row.looks, strict=True):
-        some = [each for each in at_mark if each is not None]
-        off = float(np.mean([each.value - each.right for each in some]))
-        width = float(np.mean([each.high - each.low for each in some])) / 2
-        held = sum(each.low <= each.right <= each.high for each in some)
-        cells.append(f"{off:+.3f} +- {width:.3f} ({held}/{len(some)})")
-    change = f"{row.data:10} {row.before} to {row.after}"
-    print(f"{change}: {' | '.join(cells)} | {row.noticed}", flush=True)
-
-
 def main() -> None:
     """Measure, print a table, and with --json one object as the last line."""
     args = arguments(__doc__.split("\n", 1)[0])
     print(f"told less right, rounds after the change: {MARKS} | when it began anew")
     rows = []
     for name, fall in product(DATASETS, FALLS):
-        rows.append(measure(name, *fall, args.data, args.streams))
-        show(rows[-1])
+        row = measure(name, *fall, args.data, args.streams)
+        rows.append(row)
+        change = f"{name:10} {row.before} to {row.after}"
+        print(f"{change}: {line(row.looks)} | {row.noticed}", flush=True)
     targets = []
     for place, mark in enumerate(MARKS):
-        looks = [each[place] for row in rows for each in row.looks]
-        held = [each.low <= each.right <= each.high for each in looks if each is not None]
+        looks = found([each[place] for row in rows for each in row.looks])
+        held = float(np.mean([each.holds for each in looks]))
         name_of = f"intervals that hold the truth, {mark} rounds after"
-        targets.append(at_least(name_of, float(np.mean(held)), COVERED))
+        targets.append(at_least(name_of, held, COVERED))
     report(targets, as_json=args.json, rows=[row._asdict() for row in rows])
 
 

@@ -20,18 +20,15 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.command import at_least, report
-from benchmarks.falling_noise import Look, Shown, look
+from benchmarks.told_values import COVERED, Look, Shown, found, line, look
 from benchmarks.versus_streams import arguments, problem
 from learners import Outcome, create
-from learners.evaluation import AssumedRates
 
 DATASETS = ("optdigits", "letter", "usps")
 #: Share of labels drawn uniformly, and how often the best one is right.
 POLICIES = ((0.3, 1.0), (0.1, 0.9), (0.2, 0.85), (0.1, 0.97))
 NOISES = ((0.0, 0.0), (0.1, 0.1), (0.2, 0.2), (0.2, 0.4))
 MARKS = (3_000, 8_000)
-#: Share of the intervals, at a nominal 95 %, that have to hold the truth; of our own.
-COVERED = 0.9
 
 
 class Row(NamedTuple):
@@ -40,17 +37,17 @@ class Row(NamedTuple):
     data: str
     policy: tuple[float, float]
     noise: tuple[float, float]
-    looks: list[list[Look]]
+    looks: list[list[Look | None]]
 
 
-def stream(name: str, case: tuple[float, ...], folder: Path, seed: int) -> list[Look]:
+def stream(name: str, case: tuple[float, ...], folder: Path, seed: int) -> list[Look | None]:
     """Let him decide and the learner learn; return what he is told to be worth."""
     uniform, sure, rho_0, rho_1 = case
     data, rng = problem(name, folder), np.random.default_rng(seed)
     n_labels = data.n_labels
     learner = create("forward_softmax", data.xs.shape[1], n_labels)
     shown: list[Shown] = []
-    looks: list[Look] = []
+    looks: list[Look | None] = []
     for now in range(1, MARKS[-1] + 1):
         row = int(rng.integers(len(data.xs)))
         truth = data.labels[row]
@@ -62,22 +59,8 @@ def stream(name: str, case: tuple[float, ...], folder: Path, seed: int) -> list[
         learner.update(Outcome(data.xs[row], label, best, propensity, bit, elsewhere=True))
         shown.append(Shown(label, propensity, bit, right))
         if now in MARKS:
-            found = *learner.label_rates, *learner.label_rate_errors
-            told = look(shown, AssumedRates(*found, "unknown"))
-            if told is not None:
-                looks.append(told)
+            looks.append(look(shown, learner))
     return looks
-
-
-def show(row: Row) -> None:
-    """Print a line: what is told less what is right, and how many intervals hold it."""
-    cells = []
-    for some in zip(*row.looks, strict=True):
-        off = float(np.mean([each.value - each.right for each in some]))
-        width = float(np.mean([each.high - each.low for each in some])) / 2
-        held = sum(each.low <= each.right <= each.high for each in some)
-        cells.append(f"{off:+.3f} +- {width:.3f} ({held}/{len(some)})")
-    print(f"{row.data:10} {row.policy} {row.noise}: {' | '.join(cells)}", flush=True)
 
 
 def main() -> None:
@@ -88,9 +71,9 @@ def main() -> None:
     for name, policy, noise in product(DATASETS, POLICIES, NOISES):
         looks = [stream(name, (*policy, *noise), args.data, seed) for seed in range(args.streams)]
         rows.append(Row(name, policy, noise, looks))
-        show(rows[-1])
-    looked = [look for row in rows for each in row.looks for look in each]
-    held = float(np.mean([each.low <= each.right <= each.high for each in looked]))
+        print(f"{name:10} {policy} {noise}: {line(looks)}", flush=True)
+    told = found([each for row in rows for looks in row.looks for each in looks])
+    held = float(np.mean([each.holds for each in told]))
     targets = [at_least("intervals that hold what he is worth", held, COVERED)]
     report(targets, as_json=args.json, rows=[row._asdict() for row in rows])
 

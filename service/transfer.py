@@ -12,10 +12,9 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from learners import LEARNERS
 from learners.neighbors import WindowLearner
 from learners.states import State
-from service.challengers import learners_text, parse_learners
+from service.challengers import learners_text
 from service.codec import CodecError, encode_parts, state_digest
 from service.complaints import of_msgspec, of_pydantic
 from service.errors import Conflict, Invalid, LogBroken
@@ -59,7 +58,8 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
     if first is None or first > 1:
         stored = await load_snapshots(store, replica.address)
         # Not among those that build wide windows: a small model would wait for them.
-        snapshot = await asyncio.to_thread(_oldest, meta, stored)
+        wide = isinstance(replica.fold.learner, WindowLearner)
+        snapshot = await asyncio.to_thread(_oldest, meta, stored, wide=wide)
     if snapshot is not None and snapshot.seq > last:
         raise Conflict("the log was trimmed while it was exported: try again")
     # The state of a wide window takes a tenth of a second.
@@ -73,17 +73,14 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
         after = entries[-1].seq
 
 
-def _oldest(meta: Meta, stored: Sequence[Snapshot]) -> Snapshot | None:
+def _oldest(meta: Meta, stored: Sequence[Snapshot], *, wide: bool) -> Snapshot | None:
     """Return the oldest state, but not another version's: that lies before one begun anew.
 
-    Of windows of neighbours it is not looked at whose it is.
+    Of a `wide` one, which takes a quarter of a minute to be built, it is not looked at whose it is.
     """
     if len(stored) < 2:
         return stored[0] if stored else None
     newest, older = stored
-    learners = parse_learners(meta.learners) or meta.spec.learners
-    # A wide window takes a quarter of a minute to be built.
-    wide = any(issubclass(LEARNERS[each.learner.kind], WindowLearner) for each in learners)
     if not wide and state_digest(*older.parts) == older.digest:
         try:
             fold = Fold(meta.spec, meta.origin)

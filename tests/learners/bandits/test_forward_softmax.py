@@ -369,7 +369,7 @@ def test_where_it_begins_anew_no_clicks_are_too_many() -> None:
     played(learner, 4_000, 1, rho=0.1)
     learner._told._surplus._rounds = 1_000
     learner._begin_anew()
-    assert learner.state()["told_surplus"].tolist() == [0.0, 0.0, 0.0]  # type: ignore[union-attr]
+    assert np.asarray(learner.state()["told_surplus"]).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_loaded_after_noise_has_fallen_it_doubts_as_the_saved_one_does() -> None:
