@@ -100,6 +100,10 @@ def summary(noise: Noise) -> list[str]:
         lines.append(
             "No clicks come at all, not even false ones: nothing is learned until one does."
         )
+    if noise.context_free:
+        lines.append(
+            "Instances tell less than how often each label is clicked: it decides by that alone."
+        )
     if noise.drift_seq:
         lines.append(f"Clicks were last seen to have changed at event {noise.drift_seq:,}.")
     return lines

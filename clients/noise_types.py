@@ -111,6 +111,8 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         than it expected, or more.
     silent
         Whether no clicks come at all, not even false ones: nothing is learned until one does.
+    context_free
+        Whether the learner decides by how often each label is clicked, because instances tell less.
     errors
         Standard errors of `rates` where the learner finds them; else None.
     errors_by_label
@@ -130,6 +132,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     known: bool = False
     restarts: int = 0
     silent: bool = False
+    context_free: bool = False
     errors: NoiseRates | None = None
     errors_by_label: dict[str, NoiseRates] = {}
 

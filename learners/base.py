@@ -133,6 +133,11 @@ class Learner(ABC):
         return False
 
     @property
+    def context_free(self) -> bool:
+        """Whether it decides by how often each label is clicked, because instances tell less."""
+        return False
+
+    @property
     def n_labels(self) -> int:
         """Number of label codes ever given out, retired ones included."""
         return self._n_labels

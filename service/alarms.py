@@ -10,6 +10,18 @@ from service.replica import Replica
 
 log = logging.getLogger("misclick.alarms")
 
+#: What a learner may come to be, and the lines that say that it is, and that it is no more.
+_TURNS = {
+    "silent": (
+        "no clicks come at all, not even false ones: nothing is learned until one does",
+        "clicks come again",
+    ),
+    "context_free": (
+        "instances tell less than how often each label is clicked: it decides by that alone",
+        "instances tell of the clicks again",
+    ),
+}
+
 
 def hub_watch_of(replica: Replica) -> HubWatch | None:
     """Return what watches the hubs of a model, or None where it keeps no graph."""
@@ -26,27 +38,23 @@ class Alarms:
         self._on: set[str] = set()
         #: By model, and the event since which its learner decides.
         self._restarts: dict[tuple[str, int], int] = {}
-        self._silent: set[tuple[str, int]] = set()
+        self._are: dict[str, set[tuple[str, int]]] = {what: set() for what in _TURNS}
 
     def tell(self, replicas: Iterable[Replica]) -> None:
         """Write a line for each model to which something of this happened since the last time."""
         models = list(replicas)
         self._tell_hub_alarms(models)
         self._tell_restarts(models)
-        self._tell_silence(models)
+        self._tell_turns(models)
 
-    def _tell_silence(self, replicas: Sequence[Replica]) -> None:
+    def _tell_turns(self, replicas: Sequence[Replica]) -> None:
         held = {(each.key, each.fold.contest.deciding_since): each for each in replicas}
-        silent = {learner for learner, each in held.items() if each.fold.learner.silent}
-        # Of one that another was promoted over, nothing is known any more.
-        for learner in sorted(silent ^ (self._silent & held.keys())):
-            log.warning(
-                "no clicks come at all, not even false ones: nothing is learned until one does"
-                if learner in silent
-                else "clicks come again",
-                extra={"model": learner[0]},
-            )
-        self._silent = silent
+        for what, (begun, ended) in _TURNS.items():
+            are = {learner for learner, each in held.items() if getattr(each.fold.learner, what)}
+            # Of one that another was promoted over, nothing is known any more.
+            for learner in sorted(are ^ (self._are[what] & held.keys())):
+                log.warning(begun if learner in are else ended, extra={"model": learner[0]})
+            self._are[what] = are
 
     def _tell_restarts(self, replicas: Iterable[Replica]) -> None:
         restarts = {

@@ -130,7 +130,9 @@ class _ModelCollector(Collector):
         text = "1 while hubs look mislabelled, of models that this worker holds."
         yield self._gauge("hub_alarm", text, self._hub_alarms())
         text = "1 while no clicks come, not even false ones, of models that this worker holds."
-        yield self._gauge("silent", text, self._silent())
+        yield self._gauge("silent", text, self._of_learners("silent"))
+        text = "1 while instances tell less than each label's clicks, of models held here."
+        yield self._gauge("context_free", text, self._of_learners("context_free"))
         restarts = CounterMetricFamily(
             "misclick_restarts",
             "Times the learner that decides began anew: fewer clicks came than expected, or more.",
@@ -173,8 +175,8 @@ class _ModelCollector(Collector):
         watches = [(replica.spec.name, hub_watch_of(replica)) for replica in self._replicas]
         return [(model, int(watch.raised)) for model, watch in watches if watch is not None]
 
-    def _silent(self) -> list[tuple[str, int]]:
-        return [(each.spec.name, int(each.fold.learner.silent)) for each in self._replicas]
+    def _of_learners(self, what: str) -> list[tuple[str, int]]:
+        return [(each.spec.name, int(getattr(each.fold.learner, what))) for each in self._replicas]
 
     def _waiting(self, what: str) -> list[tuple[str, int]]:
         return [(model.name, getattr(model.waiting, what)) for model in self._models]

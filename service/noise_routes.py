@@ -64,7 +64,8 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
             due = (every, spec.estimate_on_drift, fold.drift_seq)
             errors, error_of = _errors(fold)
             sources = errors is not None, _known(fold.contest)
-            clicks = fold.learner.restarts, fold.learner.silent
+            learner = fold.learner
+            clicks = learner.restarts, learner.silent, learner.context_free
             found = (asked, running, history)
             return wire.NoiseOut(rates, each, *due, *found, *sources, *clicks, errors, error_of)
 

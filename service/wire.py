@@ -236,6 +236,10 @@ class NoiseOut(Struct):
         bool,
         Meta(description="Whether no clicks come at all: nothing is learned until one does."),
     ]
+    context_free: Annotated[
+        bool,
+        Meta(description="Whether it decides by each label's clicks: instances tell less of them."),
+    ]
     errors: Annotated[
         RatesOut | None,
         Meta(description="Standard errors of `rates`, where the learner finds them; else null."),

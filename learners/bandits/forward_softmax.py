@@ -16,6 +16,7 @@ from learners.bandits.block_covariance import (
     turned,
     unconnected,
 )
+from learners.bandits.context_free import ContextFree, sharpness_of
 from learners.bandits.exploration import Eagerness
 from learners.bandits.linear import (
     check_at_least,
@@ -200,6 +201,7 @@ class ForwardSoftmax(RelevanceLearner):
         self._told = ToldRates(self.n_labels, rates)
         self._noise = (self._rates, self._told)
         self._shortfall = Shortfall()
+        self._context_free = ContextFree(self.n_labels)
         n_blocks, block = blocks_of(self._width, self.block_size)
         check_entries("features x block_size", self._padded * block, _FEWER)
         check_entries("n_labels x features", self.n_labels * self._padded, _FEWER)
@@ -231,9 +233,16 @@ class ForwardSoftmax(RelevanceLearner):
         """Whether not even false clicks come: it learns nothing until one does."""
         return self._shortfall.silent
 
+    @property
+    def context_free(self) -> bool:
+        """Whether it decides by how often each label is clicked, because instances tell less."""
+        return self._context_free.leads
+
     # -- deciding -------------------------------------------------------------------------
     def _relevance(self, z: FloatArray) -> FloatArray:
         """Return p at `z`; 0 for retired labels."""
+        if self._context_free.leads:
+            return self._usual()
         scores = self._scores(z)
         scores *= self._rates.sharpness
         chances: FloatArray = softmax(scores, self._active_codes)[0]
@@ -241,9 +250,15 @@ class ForwardSoftmax(RelevanceLearner):
 
     def _relevances(self, zs: FloatArray) -> FloatArray:
         """Return p at each row of `zs`."""
+        if self._context_free.leads:
+            return np.tile(self._usual(), (len(zs), 1))
         scores = batch_sums(self._weights, zs)
         scores *= self._rates.sharpness
         return softmax(scores, self._active_codes)
+
+    def _usual(self) -> FloatArray:
+        """Return how often each label is right, whatever is asked."""
+        return self._context_free.chances(self._rates.common_beta, self._active_codes)
 
     def _scores(self, z: FloatArray) -> FloatArray:
         """Return W z as one row."""
@@ -279,14 +294,20 @@ class ForwardSoftmax(RelevanceLearner):
         scores = self._scores(z)[0]
         scales = np.array([[self._rates.sharpness], [self._told.sharpness]])
         chances, blunter = softmax(np.multiply(scores, scales), rivals)
-        false = self._rates.of(label)[0]
+        (false, missed), sharpness = self._rates.of(label), self._rates.sharpness
         chance, spread = self._learn(outcome, z, chances, scores, n_rivals)
+        if not outcome.elsewhere:
+            blunted = np.multiply(scores[np.newaxis], sharpness_of(sharpness, spread))
+            right = float(softmax(blunted, rivals)[0, label])
+            cautious = false + (1.0 - false - missed) * right
+            self._context_free.observe(label, outcome.feedback, chance=chance, cautious=cautious)
         if not self._rates.known:
             self._told.take_in(outcome, blunter, scores, spread)
             change = self._shortfall.observe(label, outcome.feedback, chance=chance, false=false)
             if change is Change.NOISE:
                 self._rates.doubt_rates()
                 self._told.doubt_rates()
+                self._context_free.begin_anew()
             elif change is Change.LABELS:
                 self._begin_anew()
 
@@ -341,6 +362,7 @@ class ForwardSoftmax(RelevanceLearner):
         self._covariance = unconnected(self._first)
         self._rates.begin_anew()
         self._told.begin_anew()
+        self._context_free.begin_anew()
 
     def _move(self, steps: FloatArray, along: FloatArray) -> None:
         """Add `steps`, one for each label, times `along` to the weights."""
@@ -362,6 +384,7 @@ class ForwardSoftmax(RelevanceLearner):
         self._take(np.vstack((self._weights, means)), self._covariance, counts)
         for rates in self._noise:
             rates.add(count)
+        self._context_free.add(count)
         first = self._first_variances(self.n_labels + count)
         self._first = first.reshape(self._first.shape)
 
@@ -378,6 +401,7 @@ class ForwardSoftmax(RelevanceLearner):
             **self._rates.state(),
             **self._told.state(),
             **self._shortfall.state(self.n_labels),
+            **self._context_free.state(),
             "weights": self._weights.copy(),
             "covariances": turned(self._covariance),
             "counts": self._counts.copy(),
@@ -389,6 +413,7 @@ class ForwardSoftmax(RelevanceLearner):
         self = cls._from_options(state)
         self._inputs.restore(state)
         self._shortfall.restore(state, self.n_labels)
+        self._context_free.restore(state)
         anew = self._shortfall.alarms > 0
         self._rates.restore(state, anew=anew)
         self._told.restore(state, anew=anew)

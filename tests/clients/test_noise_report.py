@@ -149,6 +149,10 @@ def test_rates_in_force_are_shown_by_label() -> None:
             noise(learned=True, estimate_every=0, silent=True),
             ["finds them itself", "No clicks come at all"],
         ),
+        (
+            noise(learned=True, estimate_every=0, context_free=True),
+            ["finds them itself", "it decides by that alone"],
+        ),
         (noise(known=True, estimate_every=0), ["They were set", "only when somebody asks"]),
         (noise(asked=True), ["No estimate", "An estimate is asked for"]),
         (

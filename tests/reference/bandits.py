@@ -397,6 +397,8 @@ class SlowForwardSoftmax:
         self.weights = np.zeros((n_labels, width))
         self.rates = SlowRates(n_labels, None if drift else 1.0)
         self.told = SlowRates(n_labels, 0.1, missed=0.15)
+        self.heard: list[tuple[int, int]] = []
+        self.behind, self.expected = [0.0, 0.0], 0.0
 
     def chances(self, x: FloatArray) -> FloatArray:
         """Return how likely each label is right."""
@@ -426,5 +428,21 @@ class SlowForwardSoftmax:
             )
         back = self.drift / max(self.first)
         self.covariance += back * (np.diag(self.first) - self.covariance)
+        if propensity is None:
+            s = self.rates.common[2]
+            cautious = self.rates.chances(scores / np.sqrt(1 + 0.1 * s * s * spread))[label]
+            self.compare(label, feedback, clicked, rho_0 + beta * cautious)
         for rates in (self.rates, self.told):
             rates.learn(label, feedback, scores, spread, propensity)
+
+    def compare(self, label: int, feedback: int, chance: float, cautious: float) -> None:
+        """Add how much worse chances of a click were than the label's share of clicks."""
+        bits = [bit for shown, bit in self.heard if shown == label]
+        usual = (sum(bits) + 0.5) / (len(bits) + 1)
+        due = (sum(bit for _, bit in self.heard) + 1) / (self.expected + 1)
+        for place, likely in enumerate((chance, min(cautious * due, 1.0))):
+            variance = max(usual * (1 - usual), likely * (1 - likely), 0.05)
+            worse = (feedback - likely) ** 2 - (feedback - usual) ** 2
+            self.behind[place] = min(self.behind[place] + worse / (2 * variance), 20.0)
+        self.heard.append((label, feedback))
+        self.expected += cautious

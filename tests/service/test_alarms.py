@@ -38,25 +38,36 @@ def test_each_restart_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Not those that a model had behind it when it was loaded, or its learner when promoted."""
     alarms, told = Alarms(), []
     for restarts, since in ((2, 0), (2, 0), (3, 0), (3, 0), (0, 0), (4, 90), (5, 90)):
-        alarms.tell([_replica("t/one", SimpleNamespace(restarts=restarts, silent=False), since)])
+        alarms.tell([_replica("t/one", _learner(restarts=restarts), since)])
         told.append([(r.__dict__["model"], r.__dict__["restarts"]) for r in caplog.records])
         caplog.clear()
     assert told == [[], [], [("t/one", 3)], [], [], [], [("t/one", 5)]]
 
 
-def test_silence_and_its_end_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Who looks at the log at night finds since when nothing is learned, and that it is over."""
+@pytest.mark.parametrize(
+    ("what", "begins", "ends"),
+    [
+        ("silent", "no clicks come", "clicks come again"),
+        ("context_free", "instances tell less", "instances tell of the clicks"),
+    ],
+)
+def test_turns_are_told_once(
+    what: str, begins: str, ends: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who looks at the log at night finds since when it is so, and that it is over."""
     alarms, told = Alarms(), []
     states = (False, True, True, False, False, True, None, False)
-    for since, silent in [*((0, each) for each in states), (0, True), (7, False)]:
-        models = [] if silent is None else [_replica("t/one", _learner(silent), since)]
+    for since, so in [*((0, each) for each in states), (0, True), (7, False)]:
+        models = [] if so is None else [_replica("t/one", _learner(**{what: so}), since)]
         alarms.tell(models)
-        told.append([record.getMessage()[:9] for record in caplog.records])
+        told.append([record.getMessage() for record in caplog.records])
         caplog.clear()
-    begins, ends = ["no clicks"], ["clicks co"]
     # A model that is let go is no news, nor is what it was, nor that another learner decides.
-    assert told == [[], begins, [], ends, [], begins, [], [], begins, []]
+    expected = [None, begins, None, ends, None, begins, None, None, begins, None]
+    assert [len(lines) for lines in told] == [int(line is not None) for line in expected]
+    for lines, line in zip(told, expected, strict=True):
+        assert line is None or lines[0].startswith(line)
 
 
-def _learner(silent: bool) -> SimpleNamespace:
-    return SimpleNamespace(restarts=0, silent=silent)
+def _learner(**said: Any) -> SimpleNamespace:
+    return SimpleNamespace(**({"restarts": 0, "silent": False, "context_free": False} | said))

@@ -46,6 +46,8 @@ def test_equals_slow_twin(block: int, drift: float, seed: int) -> None:
         elsewhere = bool(rng.integers(2))
         fast.update(Outcome(x, label, label, shown_with, bit, elsewhere))
         slow.update(x, label, bit, shown_with if elsewhere else None)
+        leads = [0, *slow.behind, slow.expected]
+        np.testing.assert_allclose(fast.state()["usual_leads"], leads, rtol=1e-6, atol=1e-9)
 
 
 def test_trace_by_hand() -> None:
@@ -581,3 +583,78 @@ def test_weights_that_no_rounds_lead_to_are_refused(size: float) -> None:
         return
     learner = taught(ForwardSoftmax.from_state({**state, "weights": weights}), 0, 300)
     ForwardSoftmax.from_state(learner.state())
+
+
+def _usual(told: ForwardSoftmax, rounds: int, seed: int = 0, tells: float = 0.0) -> float:
+    """Return the share of wrong greedy labels in the last half; label 1 is right in .6 of them.
+
+    An instance tells of the right one by `tells`.
+    """
+    rng, wrong = np.random.default_rng(seed), 0
+    for turn in range(rounds):
+        right = int(rng.choice(5, p=[0.1, 0.6, 0.1, 0.1, 0.1]))
+        x = rng.normal(size=5) + tells * np.eye(5)[right]
+        shares = told.distribution(x)
+        label = draw(shares, rng.random())
+        clicked = int(rng.random() < (0.6 if label == right else 0.2))
+        chance = float(shares.probabilities[label])
+        told.update(Outcome(x, label, shares.greedy, chance, clicked))
+        wrong += turn >= rounds // 2 and shares.greedy != right
+    return wrong / (rounds - rounds // 2)
+
+
+def test_takes_the_usual_label_where_instances_tell_nothing() -> None:
+    """Weights that follow chance are given up for the clicks of each label; .60 were wrong."""
+    learner = ForwardSoftmax(5, 5)
+    assert not learner.context_free
+    assert _usual(learner, 4_000) < 0.42
+    assert learner.context_free
+    again = ForwardSoftmax.from_state(learner.state())
+    xs = np.random.default_rng(1).normal(size=(6, 5))
+    # One answer to all, also in batches, of one that was read back, and without retired labels.
+    for each in (learner, again):
+        each.retire_label(1)
+        shares = [each.distribution(x).probabilities for x in xs]
+        for share, same in zip(shares, each.distributions(xs), strict=True):
+            np.testing.assert_array_equal(share, shares[0])
+            np.testing.assert_array_equal(same.probabilities, share)
+        assert shares[0][1] == 0.0
+        each.add_labels(1)
+        # Nobody knows it: it wants to be tried.
+        assert each.distribution(xs[0]).greedy == 5
+    assert state_digest(learner.state()) == state_digest(again.state())
+
+
+def test_does_not_take_the_usual_label_where_instances_tell() -> None:
+    """Nor for good where they begin to."""
+    learner = ForwardSoftmax(5, 5)
+    _usual(learner, 4_000, tells=3.0)
+    assert not learner.context_free
+    learner = ForwardSoftmax(5, 5)
+    _usual(learner, 3_000)
+    assert learner.context_free
+    assert _usual(learner, 8_000, seed=1, tells=4.0) < 0.1
+    assert not learner.context_free
+
+
+def test_somebody_else_who_knows_what_is_right_does_not_show_that_instances_tell_nothing() -> None:
+    """Protects challengers: what he shows is right, and is clicked whatever label it is."""
+    rng, learner = np.random.default_rng(0), ForwardSoftmax(5, 5)
+    for _ in range(3_000):
+        right = int(rng.integers(5))
+        x = rng.normal(size=5) + 0.2 * np.eye(5)[right]
+        clicked = int(rng.random() < 0.9)
+        learner.update(Outcome(x, right, right, 0.9, clicked, elsewhere=True))
+    assert not learner.context_free
+
+
+def test_what_was_usual_is_forgotten_when_clicks_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it is noise that has changed."""
+    for change in (Change.NOISE, Change.LABELS):
+        learner = ForwardSoftmax(5, 5)
+        _usual(learner, 3_000)
+        assert learner.context_free
+        monkeypatch.setattr(learner._shortfall, "observe", lambda *_, kind=change, **__: kind)
+        learner.update(Outcome(np.ones(5), 0, 0, 0.5, 1))
+        assert not learner.context_free
+        assert learner.state()["usual_rounds"].sum() == 0  # type: ignore[union-attr]
