@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
 import httpx
 
 from clients._call import NDJSON, Call
 from clients._values import quoted
-from clients.errors import ApiError, InputError, ProtocolError, TransportError
+from clients.errors import (
+    ApiError,
+    InputError,
+    ProtocolError,
+    TransportError,
+    UnavailableError,
+)
 from clients.retries import RETRIED_STATUSES, Retries
 from clients.types import Example, Instance, Round
 
@@ -21,7 +28,7 @@ T = TypeVar("T")
 #: Covers the 2 s in which the service answers 503 when its store is down.
 TIMEOUT_S = 10.0
 #: This machine, which a proxy named in the environment (`HTTP_PROXY`) does not reach.
-DIRECT = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
+_DIRECT = ("localhost", "127.0.0.1", "::1")
 #: What a header can hold as one word.
 _KEY = re.compile(r"[!-~]+")
 
@@ -54,8 +61,16 @@ class Base:
         # It holds connections, and its key is nobody's business.
         raise TypeError("a client cannot be pickled or copied: make one in each process")
 
-    def _wait_s(self, call: Call[T], error: Exception, tried: int) -> float:
-        """Return how long to wait before the next try, or raise what ends the tries."""
+    @property
+    def _direct(self) -> bool:
+        """Whether no proxy is asked, whatever the environment says."""
+        return httpx.URL(self._base_url).host in _DIRECT
+
+    def _wait_s(self, call: Call[T], error: Exception, tried: int, *, unsure: bool) -> float:
+        """Return how long to wait before the next try, or raise what ends the tries.
+
+        `unsure` is whether an earlier try `may_have_worked`.
+        """
         retry_after_s = None
         if isinstance(error, ApiError):
             if error.status not in RETRIED_STATUSES:
@@ -66,13 +81,18 @@ class Base:
         )
         if wait_s is not None and call.repeatable:
             return wait_s
-        if isinstance(error, ApiError):
+        if isinstance(error, ApiError) and (may_have_worked(error) or not unsure):
             raise error
+        # That it is refused now does not say that nothing was applied before.
         raise self._broken(call, error) from error
 
     def _timeout(self, call: Call[T]) -> httpx.Timeout:
-        """Return how long to wait for a connection, and for the answer."""
-        return httpx.Timeout(self._timeout_s, read=max(self._timeout_s, call.takes_s))
+        """Return how long to wait for a connection, and for the answer.
+
+        A service that is busy with the first part of an import reads the next one late.
+        """
+        patience_s = max(self._timeout_s, call.takes_s)
+        return httpx.Timeout(self._timeout_s, read=patience_s, write=patience_s)
 
     def _read(self, call: Call[T], response: httpx.Response, tried: int) -> T:
         """Return what the answer means, or raise what it stands for."""
@@ -103,6 +123,25 @@ def _is_address(base_url: str) -> bool:
     except httpx.InvalidURL:
         return False
     return url.scheme in ("http", "https") and url.host != "" and not url.query
+
+
+def may_have_worked(error: Exception) -> bool:
+    """Return whether a call that ended so may have been carried out."""
+    return isinstance(error, UnavailableError | TransportError | httpx.RequestError) and not (
+        isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    )
+
+
+@contextmanager
+def proxies() -> Iterator[None]:
+    """Raise an `InputError` where the environment names a proxy that cannot be.
+
+    httpx reads it, and has errors of many kinds for it.
+    """
+    try:
+        yield
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        raise InputError(f"the environment's proxy (HTTP_PROXY and its like): {error}") from error
 
 
 def is_export(response: httpx.Response) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -34,7 +34,7 @@ class Call(Generic[T]):
 
     method: str
     path: str
-    body: bytes | Iterable[bytes] = b""
+    body: bytes | Iterable[bytes] | AsyncIterable[bytes] = b""
     content_type: str = JSON
     parse: Callable[[bytes], T]
     #: Whether a second one changes nothing that the first one did.

@@ -5,7 +5,7 @@ Each function returns a `Call`, or several for a batch; `Client` and `AsyncClien
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -243,7 +243,7 @@ def export_log(model: str) -> Call[None]:
     return Call(method="GET", path=_path(model, "log"), parse=no_export)
 
 
-def import_log(model: str, log: bytes | Iterable[bytes]) -> Call[Model]:
+def import_log(model: str, log: bytes | Iterable[bytes] | AsyncIterable[bytes]) -> Call[Model]:
     """POST /v1/models/{model}/import."""
     return Call(
         method="POST",

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
 
 from clients import _wire
-from clients._base import DIRECT, TIMEOUT_S, Base, id_of, ids_of, is_export, listed
+from clients._base import (
+    TIMEOUT_S,
+    Base,
+    id_of,
+    ids_of,
+    is_export,
+    listed,
+    may_have_worked,
+    proxies,
+)
 from clients._call import Call
 from clients.errors import ApiError, TransportError
 from clients.evaluation_types import Evaluation
@@ -73,13 +82,12 @@ class AsyncClient(Base):
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(base_url, api_key, timeout_s, retries)
-        self._http = httpx.AsyncClient(
-            base_url=base_url,
-            headers=self._headers,
-            timeout=timeout_s,
-            transport=transport,
-            mounts=DIRECT,
-        )
+        if transport is None and self._direct:
+            transport = httpx.AsyncHTTPTransport()
+        with proxies():
+            self._http = httpx.AsyncClient(
+                base_url=base_url, headers=self._headers, timeout=timeout_s, transport=transport
+            )
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def close(self) -> None:
@@ -256,8 +264,10 @@ class AsyncClient(Base):
         except (httpx.RequestError, TransportError) as error:
             raise self._broken(call, error) from error
 
-    async def import_log(self, model: str, log: bytes | Iterable[bytes]) -> Model:
-        """Create `model` from what `export_log` gave."""
+    async def import_log(
+        self, model: str, log: bytes | Iterable[bytes] | AsyncIterable[bytes]
+    ) -> Model:
+        """Create `model` from what `export_log` gave, of this client or of the other kind."""
         return await self._send(_wire.import_log(model, log))
 
     async def state(self, model: str) -> State:
@@ -277,7 +287,7 @@ class AsyncClient(Base):
         return await self._send(_wire.metrics())
 
     async def _send(self, call: Call[T]) -> T:
-        tried = 0
+        tried, unsure = 0, False
         while True:
             tried += 1
             try:
@@ -292,13 +302,18 @@ class AsyncClient(Base):
                     )
                 return self._read(call, response, tried)
             except (httpx.RequestError, TransportError, ApiError) as error:
-                await asyncio.sleep(self._wait_s(call, error, tried))
+                await asyncio.sleep(self._wait_s(call, error, tried, unsure=unsure))
+                unsure = unsure or may_have_worked(error)
 
     async def _send_all(self, calls: list[Call[list[T]]]) -> list[T]:
         return [item for call in calls for item in await self._send(call)]
 
 
-async def _pieces(body: Iterable[bytes]) -> AsyncIterator[bytes]:
+async def _pieces(body: Iterable[bytes] | AsyncIterable[bytes]) -> AsyncIterator[bytes]:
     """Let httpx, which asks for it, read an iterable asynchronously."""
-    for piece in body:
-        yield piece
+    if isinstance(body, AsyncIterable):
+        async for piece in body:
+            yield piece
+    else:
+        for piece in body:
+            yield piece

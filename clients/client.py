@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 import httpx
 
 from clients import _wire
-from clients._base import DIRECT, TIMEOUT_S, id_of, ids_of, is_export, listed
+from clients._base import TIMEOUT_S, id_of, ids_of, is_export, listed, may_have_worked, proxies
 from clients._call import Call
 from clients._model_calls import ModelCalls
 from clients.errors import ApiError, TransportError
@@ -92,13 +92,16 @@ class Client(ModelCalls):
         self._pid = os.getpid()
 
     def _connect(self) -> httpx.Client:
-        return httpx.Client(
-            base_url=self._base_url,
-            headers=self._headers,
-            timeout=self._timeout_s,
-            transport=self._transport,
-            mounts=DIRECT,
-        )
+        transport = self._transport
+        if transport is None and self._direct:
+            transport = httpx.HTTPTransport()
+        with proxies():
+            return httpx.Client(
+                base_url=self._base_url,
+                headers=self._headers,
+                timeout=self._timeout_s,
+                transport=transport,
+            )
 
     @property
     def _http(self) -> httpx.Client:
@@ -332,7 +335,7 @@ class Client(ModelCalls):
         return self._send(_wire.metrics())
 
     def _send(self, call: Call[T]) -> T:
-        tried = 0
+        tried, unsure = 0, False
         while True:
             tried += 1
             try:
@@ -345,7 +348,8 @@ class Client(ModelCalls):
                 )
                 return self._read(call, response, tried)
             except (httpx.RequestError, TransportError, ApiError) as error:
-                time.sleep(self._wait_s(call, error, tried))
+                time.sleep(self._wait_s(call, error, tried, unsure=unsure))
+                unsure = unsure or may_have_worked(error)
             except KeyboardInterrupt:
                 # It can come where their lock is held, or where one call is just over: whoever goes
                 # on, in a notebook say, would wait for ever, or get errors that are not ours. Other

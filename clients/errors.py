@@ -19,8 +19,9 @@
         └── UnavailableError         503  the store is down, or something full; worth trying later
 
 What is below `ApiError` says that nothing was applied, but for `UnavailableError`: its store may
-have done what it gave no answer to in time, as the service may have after a `TransportError`. That
-is why calls can be sent again; an import or a relearn then finds its model there. Of more items
+have done what it gave no answer to in time, as the service may have after a `TransportError` (which
+also comes where the last try was refused as one too many, after one of which nobody knows). That is
+why calls can be sent again; an import or a relearn then finds its model there. Of more items
 than go in one call, those before the call that was refused are done: whoever gives all of them
 again does no harm where each has a `request_id` of its own.
 """

@@ -41,10 +41,10 @@ class Recommender(Generic[Item]):
     Use it where one item out of a changing set of candidates is shown, or a handful side by side.
     For labels that are no items, or with asyncio, use the client itself. Threads may share it.
 
-    Where the service gives no answer, `recommend` raises a `TransportError` or an
-    `UnavailableError` once the client's tries are used up: show what you would without it, and
-    report nothing. A page takes a client of its own that does not wait long, such as
-    ``Client(url, timeout_s=0.2, retries=Retries(tries=1))``; reports can wait.
+    Where the service gives no answer, or has too much to do, `recommend` raises a `TransportError`,
+    an `UnavailableError` or a `TooManyRequestsError` once the client's tries are used up: show what
+    you would without it, and report nothing. A page takes a client of its own that does not wait
+    long, such as ``Client(url, timeout_s=0.2, retries=Retries(tries=1))``; reports can wait.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ from clients import (
     Named,
     Recommender,
     Retries,
+    TooManyRequestsError,
     TransportError,
     UnavailableError,
 )
@@ -65,7 +66,7 @@ def visit(pages: Recommender[int], reports: Recommender[int], visitors: random.R
     visitor = visitors.choice(list(WANTED))
     try:
         shown = pages.recommend({"visitor": visitor}, list(WANTED.values()))
-    except (TransportError, UnavailableError):
+    except (TransportError, UnavailableError, TooManyRequestsError):
         # Nobody decided, so there is nothing to report.
         return WANTED[visitor] == BESTSELLER
     hit = shown.item == WANTED[visitor]

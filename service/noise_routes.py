@@ -64,10 +64,19 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
             due = (every, spec.estimate_on_drift, fold.drift_seq)
             errors, error_of = _errors(fold)
             sources = errors is not None, _known(fold.contest)
-            learner = fold.learner
-            clicks = learner.restarts, learner.silent, learner.context_free
-            found = (asked, running, history)
-            return wire.NoiseOut(rates, each, *due, *found, *sources, *clicks, errors, error_of)
+            found, learner = (asked, running, history), fold.learner
+            return wire.NoiseOut(
+                rates,
+                each,
+                *due,
+                *found,
+                *sources,
+                restarts=learner.restarts,
+                silent=learner.silent,
+                context_free=learner.context_free,
+                errors=errors,
+                errors_by_label=error_of,
+            )
 
         return json_response(await host.use(caller.key_of(model), act))
 

@@ -18,11 +18,13 @@ from pydantic import ValidationError
 from clients import (
     Client,
     Dense,
+    ForbiddenError,
     InputError,
     MisclickError,
     ModelSpec,
     NotFoundError,
     Retries,
+    UnauthorizedError,
 )
 from clients.replay.datasets import BUNDLED, Dataset, load
 from clients.replay.http_player import HttpPlayer
@@ -395,7 +397,8 @@ def _forget(client: Client, model: str) -> None:
     """Delete a model that was made, or was about to be when Ctrl-C came; tell where that fails."""
     try:
         client.delete_model(model)
-    except NotFoundError:
+    except (NotFoundError, UnauthorizedError, ForbiddenError):
+        # Whoever may not delete it could not make it.
         pass
     except MisclickError as error:
         # What ended the replay is told after it.

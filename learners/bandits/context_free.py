@@ -134,7 +134,9 @@ class ContextFree:
         bad = np.flatnonzero((clicks < 0) | (clicks > rounds))
         if len(bad):
             what = "of 0 to all rounds"
-            raise StateError(expected(f"state's usual_clicks[{bad[0]}]", what, float(clicks[bad[0]])))
+            raise StateError(
+                expected(f"state's usual_clicks[{bad[0]}]", what, float(clicks[bad[0]]))
+            )
         leads, *sums, due = state_array(state, "usual_leads", (4,)).tolist()
         fair = all(-MOST_AHEAD <= each <= LEAD for each in sums) and 0.0 <= due <= _MAX_EXPECTED
         if leads not in (0.0, 1.0) or not fair:

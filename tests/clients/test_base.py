@@ -15,6 +15,7 @@ from clients import (
     InputError,
     ProtocolError,
     Retries,
+    TooManyRequestsError,
     TransportError,
     UnavailableError,
 )
@@ -100,6 +101,65 @@ def test_other_answers_are_no_matter_of_waiting() -> None:
         client.list_models()
 
 
+class _Fails:
+    """Ends the first try so, and refuses the next ones as too many."""
+
+    def __init__(self, first: Exception | int) -> None:
+        self._first: Exception | int = first
+
+    def __call__(self, _: httpx.Request) -> httpx.Response:
+        first, self._first = self._first, 429
+        if isinstance(first, Exception):
+            raise first
+        if first == 502:
+            return httpx.Response(502, text=PAGE)
+        code = {429: "too_many_requests", 503: "unavailable"}[first]
+        return httpx.Response(first, json={"error": {"code": code, "message": "too many"}})
+
+
+@pytest.mark.parametrize(
+    ("first", "raised"),
+    [
+        (httpx.ReadTimeout("no answer"), TransportError),
+        (httpx.WriteError("broken"), TransportError),
+        (502, TransportError),
+        (503, TransportError),
+        (httpx.ConnectError("refused"), TooManyRequestsError),
+        (httpx.ConnectTimeout("nobody"), TooManyRequestsError),
+        (429, TooManyRequestsError),
+    ],
+)
+async def test_a_refusal_after_a_lost_answer_says_that_nobody_knows(
+    first: Exception | int, raised: type[Exception]
+) -> None:
+    """Who tells rounds again after a refusal, which applied nothing, would tell them twice."""
+    with (
+        Client("http://a", transport=httpx.MockTransport(_Fails(first)), retries=SOON) as client,
+        pytest.raises(raised, match="too many"),
+    ):
+        client.list_models()
+    transport = httpx.MockTransport(_Fails(first))
+    async with AsyncClient("http://a", transport=transport, retries=SOON) as other:
+        with pytest.raises(raised, match="too many"):
+            await other.list_models()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("all_proxy", "socks5://a"), ("no_proxy", "fe80::/10"), ("http_proxy", "ftp://a")],
+)
+async def test_a_proxy_that_cannot_be_is_an_error_of_ours(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And none where no proxy is asked: the service on this machine."""
+    monkeypatch.setenv(name, value)
+    for kind in (Client, AsyncClient):
+        for host in ("localhost", "127.0.0.1:8000", "[::1]:8000"):
+            kind(f"http://{host}")
+        with pytest.raises(InputError, match="the environment's proxy"):
+            kind("http://elsewhere")
+
+
 class _Waits:
     """Notes how long each request may wait for its answer."""
 
@@ -109,6 +169,8 @@ class _Waits:
     def __call__(self, request: httpx.Request) -> httpx.Response:
         timeout = request.extensions["timeout"]
         assert timeout["connect"] == 2.5
+        # The service reads the rest of a body late where its beginning takes long to make.
+        assert timeout["write"] == timeout["read"]
         self.read_s.append(timeout["read"])
         return httpx.Response(500, json={"error": {"code": "internal", "message": "no"}})
 

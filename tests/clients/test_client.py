@@ -47,7 +47,12 @@ def test_both_clients_have_the_same_calls() -> None:
 
     def calls(kind: type[Base]) -> dict[str, list[inspect.Parameter]]:
         return {
-            name: list(inspect.signature(value).parameters.values())
+            name: [
+                # What comes asynchronously can only one of them send.
+                each.replace(annotation=each.annotation.removesuffix(" | AsyncIterable[bytes]"))
+                for each in inspect.signature(value).parameters.values()
+                if each.name != "self"
+            ]
             for name, value in inspect.getmembers(kind)
             if not name.startswith("_")
         }
@@ -382,7 +387,8 @@ async def test_the_async_client_in_process(run_app: RunApp) -> None:
             await client.set_rates(spec.name, rho_0=0.2, rho_1=0.3, by_label=own)
         log = b"".join([piece async for piece in client.export_log(spec.name)])
         bodies: tuple[bytes | io.BytesIO, ...] = (log, io.BytesIO(log))
-        for number, body in enumerate(bodies):
+        again = client.export_log(spec.name)
+        for number, body in enumerate((*bodies, again)):
             copy = await client.import_log(f"{spec.name}-{number}", body)
             assert copy.seq == 5
         state, copied = await client.state(spec.name), await client.state(copy.name)
