@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from learners.neighbors.graph import NeighborGraph, list_width
 from learners.neighbors.lists import NeighborLists, Revision
 from learners.neighbors.metrics import Rows, Slots
+from learners.neighbors.search import queries_per_pass
 from learners.neighbors.window import Window
 from learners.validation import FloatArray
 
@@ -50,8 +51,26 @@ class _EnemyLists(NeighborLists):
     """Lists that hold none of their owner's label."""
 
     def search(self, owners: Slots) -> None:
-        """Search the lists of `owners` anew: each by itself, for equal rows may have two labels."""
-        self._search_each(owners)
+        """Search the lists of `owners` anew; equal rows of one label share one search.
+
+        Of many equal rows all have the same enemies, which are the oldest: they leave together, and
+        the lists that then are too short are all but all.
+        """
+        window = self._window
+        rows = window.rows[owners]
+        alike = np.column_stack((rows.view(np.int32), window.labels[owners].astype(np.int32)))
+        _, firsts, group = np.unique(
+            alike.view(np.dtype((np.void, alike.itemsize * alike.shape[1]))).ravel(),
+            return_index=True,
+            return_inverse=True,
+        )
+        step = queries_per_pass(window.extent)
+        for start in range(0, len(firsts), step):
+            some = firsts[start : start + step]
+            near = self.near(owners[some], rows[some], window.propose(rows[some]))
+            mine = np.flatnonzero((group >= start) & (group < start + step))
+            lines = group[mine] - start
+            self._store(owners[mine], near.slots[lines], near.keys[lines])
 
     def _rule_out(self, owners: Slots, low: Rows) -> None:
         # The owner itself has its label, too.

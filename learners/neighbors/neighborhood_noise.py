@@ -129,21 +129,24 @@ class NeighborhoodNoise:
     def scores(self, counts: FloatArray) -> FloatArray:
         """Return the scores of labels that got these counts among the voters, (K,).
 
-        For two labels they are whole numbers, so that a share on the threshold is seen as such.
+        For two labels, also two of more, they are whole numbers, so that a share on the threshold
+        is seen as such.
         """
         n_voters = int(np.add.reduce(counts))
         if not n_voters or self.n_labels == 1:
             return counts
-        if self.n_labels == 2:
-            low, high = self.extremes(1)
+        present, inverted = ([0, 1], None) if self.n_labels == 2 else self.inverse()
+        scores = np.full(self.n_labels, -np.inf)
+        if len(present) == 2:
+            lower, upper = present
+            low, high = self.extremes(upper)
             size = self.around.size
             scale, middle = (2 * size, low + high) if prevails(low, high, size) else (2, 1)
-            lead = float(scale * int(counts[1]) - n_voters * middle)
-            return np.array([-lead, lead])
-        present, inverted = self.inverse()
+            lead = float(scale * int(counts[upper]) - n_voters * middle)
+            scores[lower], scores[upper] = -lead, lead
+            return scores
         if inverted is None:
             return counts
-        scores = np.full(self.n_labels, -np.inf)
         scores[present] = corrected(counts[present] / n_voters, inverted)
         return scores
 

@@ -45,8 +45,8 @@ class RkNN(WindowLearner):
     [2]_: the example with the largest share of label c is its anchor, the shares around it row c
     of a transition matrix T, and the decision is argmax of ``(T^T)^-1 q`` over the labels in the
     window, the lowest code where several tie; that of kNN where T cannot be trusted, or a label
-    does not prevail around its anchor. For two labels this is the same rule. O(N d) a decision,
-    O(N d + k'^2) an example.
+    does not prevail around its anchor. While but two of them are in the window, it is the rule for
+    two. O(N d) a decision, O(N d + k'^2) an example.
 
     Parameters
     ----------
@@ -130,7 +130,9 @@ class RkNN(WindowLearner):
             # Before the graph does, which would name its own k.
             name = self._noise_option
             n_around = max(1, self.k_noise)
-            check_places(name, getattr(self, name), self.window, n_around)
+            # How many examples have each count is told for each label.
+            rows = max(self.window, self.n_labels)
+            check_places(name, getattr(self, name), rows, n_around)
             graph = NeighborGraph(self._examples, n_around)
             around = NeighborhoodLabels(graph, self.n_labels, self.k_noise)
             self._noise = NeighborhoodNoise(self._examples, around, self.quantile)
@@ -187,6 +189,8 @@ class RkNN(WindowLearner):
 
     def _grow(self, count: int) -> None:
         self._estimated_only("more than two labels' noise")
+        n_around = max(1, self._noise.around.k)
+        check_places(self._noise_option, n_around, self.n_labels + count, n_around)
         super()._grow(count)
 
 

@@ -29,8 +29,8 @@ class AKNN(WindowLearner):
     slower than `KNN`, and more so than the other learners here.
 
     Rule, [1]_: rank examples by ``d(x, x_i) / r_i``, r_i the distance from x_i to the nearest
-    example of another label (at least 1e-12); the k first vote. With one label in the window it
-    is `KNN`, ties by age.
+    example of another label (at least 1e-12); the k first vote, and all that tie with the k-th.
+    With one label in the window it is `KNN`.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class AKNN(WindowLearner):
     window
         Most examples held, at least 1; 1,000 by default.
     k
-        Neighbours that vote, at least 1; 5 by default.
+        Neighbours that vote, at least 1; 5 by default. All that tie with the k-th vote.
     metric
         ``"euclidean"`` (the default), ``"manhattan"`` or ``"cosine"``.
 
@@ -64,6 +64,7 @@ class AKNN(WindowLearner):
     """
 
     kind: ClassVar[str] = "aknn"
+    _ties_vote: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -94,8 +95,11 @@ class AKNN(WindowLearner):
         for row in rows:
             keys = self._examples.keys(live, row)
             distances = self._examples.metric.distances(keys)
-            order = np.argsort(distances if alone else distances / radii, kind="stable")
-            order = order[: self.k + more]
+            ranks = distances if alone else distances / radii
+            order = np.argsort(ranks, kind="stable")
+            ranks = ranks[order]
+            last = min(self.k + more, len(order)) - 1
+            order = order[: np.searchsorted(ranks, ranks[last], side="right") if len(order) else 0]
             found.append(Found(live[order], keys[order]))
         return found
 
@@ -118,7 +122,7 @@ class NWKNN(WindowLearner):
     window
         Most examples held, at least 1; 1,000 by default.
     k
-        Neighbours that vote, at least 1; 5 by default.
+        Neighbours that vote, at least 1; 5 by default. All that tie with the k-th vote.
     metric
         ``"euclidean"`` (the default), ``"manhattan"`` or ``"cosine"``.
     exponent
@@ -144,6 +148,7 @@ class NWKNN(WindowLearner):
     """
 
     kind: ClassVar[str] = "nwknn"
+    _ties_vote: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from learners.base import Distribution
 from learners.errors import InputError, expected
 from learners.neighbors.metrics import Rows, Slots
-from learners.neighbors.search import Found, Wanted, find_many
+from learners.neighbors.search import Found, Wanted, find_among, find_many
 from learners.neighbors.window import to_rows
 from learners.neighbors.window_keeper import WindowKeeper
 from learners.validation import FloatArray, check_instance, check_instances, is_integer
@@ -84,15 +84,20 @@ class WindowLearner(WindowKeeper):
         InputError
             If `x` is not such an array, or `allowed` leaves no active label.
         """
-        scores = self.scores(x)
-        return self._decision(scores, self._choosable(allowed))
+        check_instance(x, self.n_features)
+        codes = self._choosable(allowed)
+        row = to_rows(x)[np.newaxis]
+        return self._decide(row, self._find_all(row)[0], codes)
 
     def distributions(self, xs: FloatArray) -> list[Distribution]:
         """Return `distribution` of each row of `xs`, shape (n, d); bit for bit the same."""
         check_instances(xs, self.n_features)
         codes = self._choosable(None)
-        found = self._find_all(to_rows(xs))
-        return [self._decision(self._scores_from(each), codes) for each in found]
+        rows = to_rows(xs)
+        return [
+            self._decide(rows[place : place + 1], found, codes)
+            for place, found in enumerate(self._find_all(rows))
+        ]
 
     def scores(self, x: FloatArray) -> FloatArray:
         """Return the score of each label for `x`, shape (K,): the largest decides.
@@ -196,12 +201,12 @@ class WindowLearner(WindowKeeper):
         if self._graph is None:
             # Nobody has to look for the neighbours of the example.
             self._take(rows[:1], labels)
-            return self._decision(self._scores_of(rows[1:]), codes)
+            return self._decide(rows[1:], self._find_all(rows[1:])[0], codes)
         both = self._examples.propose(rows)
         self._foresee(rows[:1], label, both)
         found = self._graph.insert_and_find(rows, labels, both, Wanted(self.k, self._ties_vote))
         self._watch_hubs()
-        return self._decision(self._scores_from(found), codes)
+        return self._decide(rows[1:], found, codes)
 
     # -- for subclasses -------------------------------------------------------------------
     def _votes(self, found: Found) -> FloatArray:
@@ -246,6 +251,27 @@ class WindowLearner(WindowKeeper):
     def _scores_of(self, row: Rows) -> FloatArray:
         """Return the scores of one row, (1, d)."""
         return self._scores_from(self._find_all(row)[0])
+
+    def _decide(self, row: Rows, found: Found, codes: NDArray[np.intp] | None) -> Distribution:
+        """Return the decision on a row, (1, d), of which the voters were found among all labels.
+
+        Where they say nothing of the labels that may be chosen, the nearest that have one vote.
+        """
+        if codes is not None and len(found.slots):
+            may = np.zeros(self.n_labels, dtype=np.bool_)
+            may[codes] = True
+            voted = may[self._examples.labels.take(found.slots)].any()
+            if not voted and (may & (self._examples.label_counts(self.n_labels) > 0)).any():
+                found = self._find_among(row, may)
+        return self._decision(self._scores_from(found), codes)
+
+    def _find_among(self, row: Rows, may: NDArray[np.bool_]) -> Found:
+        """Return who is nearest of the labels that may be chosen, (K,)."""
+        examples = self._examples
+        proposals = examples.propose(row)
+        slots = proposals.low.shape[1]
+        proposals.low[:, ~may[examples.labels[:slots]]] = np.inf
+        return find_among(examples, row, proposals, self.k, ties=self._ties_vote)[0]
 
     def _decision(self, scores: FloatArray, codes: NDArray[np.intp] | None) -> Distribution:
         greedy = int(scores.argmax() if codes is None else codes[scores[codes].argmax()])

@@ -23,7 +23,8 @@ def key(metric: str, left: Row, right: Row) -> float:
         return 0.0
     one = one / np.sqrt(np.add.reduce(one * one))
     other = other / np.sqrt(np.add.reduce(other * other))
-    return 0.5 * float(np.add.reduce((one - other) ** 2))
+    distance = 0.5 * float(np.add.reduce((one - other) ** 2))
+    return distance if distance >= 1e-28 else 0.0
 
 
 @dataclass

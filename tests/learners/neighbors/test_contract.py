@@ -161,6 +161,46 @@ def test_each_neighbour_votes_for_its_own_label(kind: str) -> None:
     assert [each.votes.tolist() for each in voters] == [[0, 0, 1], [1, 0, 0], [0, 0, 1]]
 
 
+@pytest.mark.parametrize("kind", ["knn", "aknn", "nwknn", "rknn", "rknn_auto", "plugin_knn"])
+def test_of_many_equal_examples_all_decide(kind: str) -> None:
+    """Protects from the first ones that came: .14 of the decisions were the rarer label's."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 4, 2_000)
+    labels = (rng.random(2_000) < np.array([0.75, 0.35, 0.7, 0.2])[values]).astype(np.int64)
+    xs, learner = np.eye(4)[values], create(kind, 4, 2)
+    assert isinstance(learner, WindowLearner)
+    learner.learn_many(xs[:1_000], labels[:1_000])
+    for x, label in zip(xs[1_000:], labels[1_000:], strict=True):
+        learner.learn(x, int(label))
+        greedy = [learner.distribution(each).greedy for each in np.eye(4)]
+        assert greedy == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "kind", sorted({name.partition("-")[0] for name in CASES} - {"neighbor_bandit"})
+)
+def test_the_nearest_that_may_be_chosen_decide(kind: str) -> None:
+    """Where all voters have a label that is not allowed: the lowest code was always chosen."""
+    rng = np.random.default_rng(0)
+    centres = np.array([[-9.0, 0.0], [9.0, 9.0], [0.0, 0.0], [9.0, -9.0]])
+    labels = rng.integers(0, 4, 800)
+    xs = centres[labels] + rng.normal(size=(800, 2))
+    learner = create(kind, 2, 4)
+    assert isinstance(learner, WindowLearner)
+    learner.learn_many(xs, labels)
+    between = np.array([[-2.5, 0.0], [1.5, 2.0], [1.5, -2.0]])
+    assert [learner.distribution(x).greedy for x in between] == [2, 2, 2]
+    assert [learner.distribution(x, [0, 1, 3]).greedy for x in between] == [0, 1, 3]
+    learner.retire_label(2)
+    assert [learner.distribution(x).greedy for x in between] == [0, 1, 3]
+    assert [each.greedy for each in learner.distributions(between)] == [0, 1, 3]
+    both = [learner.learn_and_decide(xs[2], int(labels[2]), x).greedy for x in between]
+    assert both == [0, 1, 3]
+    # Of no label that may be chosen is there an example: the first one of them.
+    learner.add_labels(2)
+    assert learner.distribution(between[0], [4, 5]).greedy == 4
+
+
 def test_questions_about_the_window_are_checked() -> None:
     """A negative number does not cut from the far end, and 1.7 is no example."""
     learner = create("knn", 1, 2, k=3)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from learners import create
 from learners.neighbors import AKNN
 from learners.neighbors.enemies import EnemyGraph
-from learners.neighbors.metrics import METRIC_NAMES
+from learners.neighbors.lists import NeighborLists
+from learners.neighbors.metrics import METRIC_NAMES, Slots
 from learners.neighbors.search import Wanted
 from learners.neighbors.window import Window
 from tests.reference.neighbors import PlainWindow
@@ -53,6 +56,23 @@ def test_enemies_equal_a_search_from_scratch(metric: str) -> None:
             places[live] = np.arange(len(live))
             found = places[graph.neighbors(live)[:, 0]].tolist()
             assert (found, graph.keys(live)[:, 0].tolist()) == _expected(plain)
+
+
+def test_equal_rows_share_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20,000 examples with two values some learns took 2.6 s: nearly all lists ran dry."""
+    rng, asked = np.random.default_rng(1), []
+    near = NeighborLists.near
+
+    def count(lists: NeighborLists, owners: Slots, *args: Any) -> Any:
+        asked.append(len(owners))
+        return near(lists, owners, *args)
+
+    monkeypatch.setattr(NeighborLists, "near", count)
+    learner = AKNN(1, 3, window=200)
+    for value, label in zip(rng.integers(0, 2, 600), rng.integers(0, 3, 600), strict=True):
+        learner.learn(np.array([float(value)]), int(label))
+    # Two values with three labels each.
+    assert max(asked) <= 6
 
 
 @pytest.mark.parametrize("n_labels", [2, 300])

@@ -351,7 +351,7 @@ def test_edge_cases(kind: type[WindowLearner]) -> None:
 
 def test_an_example_among_older_equals_hears_k_of_them() -> None:
     """The youngest of three equal examples does not find itself, and no second one instead."""
-    learner = AKNN(1, 2, k=1)
+    learner = HwKNN(1, 2, k=1)
     learner.learn_many(np.zeros((3, 1)), np.array([1, 0, 0]))
     assert learner.suspects().tolist() == [0, 1, 2]
     assert learner.suspects([2, 1, 3, -1]).tolist() == [1, 2]

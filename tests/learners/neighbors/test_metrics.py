@@ -119,6 +119,18 @@ def test_cosine_of_zero_rows() -> None:
     assert measure.keys(rows, rows[1]).tolist() == pytest.approx([1.0, 0.0, 2.0])
 
 
+def test_rows_of_one_direction_are_equal_by_cosine() -> None:
+    """Rounding is no distance: the one that came out as 0 had all of the weight."""
+    rng, measure = np.random.default_rng(0), make_metric("cosine", 20)
+    row = rng.integers(0, 9, size=20)
+    rows = to_rows(np.outer(np.arange(1.0, 200.0), row))
+    assert not measure.keys(rows, rows[6]).any()
+    # What float32 can tell apart stays apart.
+    near = rows[6].copy()
+    near[:2] += [3e-6, -2e-6]
+    assert 0 < measure.keys(near, rows[6]) < 1e-12
+
+
 def test_distances_of_keys() -> None:
     """The Euclidean key is the square; the others are the distances themselves."""
     left, right = np.array([[3, 4]], np.float32), np.zeros(2, np.float32)
