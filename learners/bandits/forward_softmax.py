@@ -67,8 +67,8 @@ class ForwardSoftmax(RelevanceLearner):
     The default: use it where exactly one label is right for an instance, as in classification.
     It needs no rates and no network: false and missed clicks, common ones and each label's own,
     are found on the way. Where several labels may be right, or none (a catalogue of items), where
-    more than .8 of the clicks on right ones are missed, where features tell little of which one is
-    right, or labels have features, use `Forward`. Not for rounds of a few microseconds.
+    more than .8 of the clicks on right ones are missed, where one label is usual and features tell
+    little besides, or labels have features, use `Forward`. Not for rounds of a few microseconds.
 
     A softmax behind the forward model, [1]_: with z as `BentInputs` makes it (x centred and
     scaled, a constant, waves), and p over the labels that can be right, a click on label a has the
@@ -93,6 +93,9 @@ class ForwardSoftmax(RelevanceLearner):
     he knew counts for the rates, not for the weights. Labels are chosen by inverse gap weighting of
     p (`GapExploration`), with gaps as they show in clicks, and none more often than its chance to
     be right, times its odds against the best.
+
+    Where instances tell less of its clicks than how often each label is clicked anyway
+    (`ContextFree`), it decides by that alone, and goes on learning, until they tell more.
 
     The rates that are told (`label_rates`) are another filter's (`ToldRates`), which begins anew
     where noise has fallen. Nothing is decided or learned by them: weights would not come right

@@ -226,7 +226,8 @@ class Evaluation:
         more = weights - others
         terms = (followed - other) + more * (self._rewards - shown)
         gain = float(terms.mean())
-        if not weights.any():
+        if not weights.any() or not others.any():
+            # One of them was never followed: all that is known of it is predicted.
             return _unknown(gain)
         return self._value(gain, terms - gain, more, float(self._rewards.mean()))
 

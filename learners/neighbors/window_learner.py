@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from learners.base import Distribution
 from learners.errors import InputError, expected
 from learners.neighbors.metrics import Rows, Slots
-from learners.neighbors.search import Found, Wanted, find_among, find_many
+from learners.neighbors.search import (
+    Found,
+    Wanted,
+    find_among,
+    find_many,
+    queries_per_pass,
+)
 from learners.neighbors.window import to_rows
 from learners.neighbors.window_keeper import WindowKeeper
 from learners.validation import FloatArray, check_instance, check_instances, is_integer
@@ -287,6 +293,13 @@ class WindowLearner(WindowKeeper):
 
         An example without others is taken at its word.
         """
+        # Pass by pass: where all are equal, all are found, of each.
+        step = queries_per_pass(self._examples.extent)
+        parts = (slots[start : start + step] for start in range(0, len(slots), step))
+        greedy = [each for part in parts for each in self._greedy_of_pass(part)]
+        return np.array(greedy, dtype=np.int64)
+
+    def _greedy_of_pass(self, slots: Slots) -> list[int]:
         found = self._find_all(self._examples.rows[slots], more=1)
         greedy = []
         for slot, each in zip(slots, found, strict=True):
@@ -299,4 +312,4 @@ class WindowLearner(WindowKeeper):
                 continue
             rest = Found(each.slots[others], each.keys[others])
             greedy.append(self._decision(self._scores_from(rest), None).greedy)
-        return np.array(greedy, dtype=np.int64)
+        return greedy

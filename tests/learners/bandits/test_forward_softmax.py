@@ -619,7 +619,7 @@ def test_takes_the_usual_label_where_instances_tell_nothing() -> None:
         for share, same in zip(shares, each.distributions(xs), strict=True):
             np.testing.assert_array_equal(share, shares[0])
             np.testing.assert_array_equal(same.probabilities, share)
-        assert shares[0][1] == 0.0
+        assert shares[0][1] == each.relevance(xs[0])[1] == 0.0
         each.add_labels(1)
         # Nobody knows it: it wants to be tried.
         assert each.distribution(xs[0]).greedy == 5

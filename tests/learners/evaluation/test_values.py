@@ -91,6 +91,10 @@ def test_gain_over_another_policy() -> None:
     assert evaluation.gain(*mine, over=mine) == (0.0, 0.0, 0.0, 0.0)
     with pytest.raises(InputError, match=r"over\[0\]"):
         evaluation.gain(*mine, over=(others[0][:2], others[1]))
+    # Of one that was never followed nothing is known, whichever of the two it is.
+    never = np.zeros(3), others[1]
+    for one, two in ((mine, never), (never, mine)):
+        assert evaluation.gain(*one, over=two).error == np.inf
 
 
 def test_what_was_shown_gains_nothing() -> None:
