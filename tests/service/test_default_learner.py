@@ -99,6 +99,30 @@ def test_it_says_that_no_clicks_come(http: httpx.Client) -> None:
     http.delete(model.path)
 
 
+def test_it_says_that_features_tell_nothing(http: httpx.Client) -> None:
+    """A pipeline that sends noise for features is seen in the noise and in the metrics."""
+    labels = ["a", "b", "c", "d", "e"]
+    features = {"type": "dense", "size": 5}
+    learner = {"kind": "forward_softmax"}
+    model = Model(http, labels=labels, features=features, scaling="none", learner=learner)
+    name = model.path.rpartition("/")[2]
+    assert not http.get(f"{model.path}/noise").json()["context_free"]
+    assert f'misclick_context_free{{model="{name}"}} 0.0' in http.get("/metrics").text
+    rng = np.random.default_rng(0)
+    for turn in range(4_000 // BATCH):
+        xs = rng.normal(size=(BATCH, 5)).tolist()
+        items = [{"x": x, "request_id": f"{turn}-{i}"} for i, x in enumerate(xs)]
+        told = []
+        for decision in model.post_lines("predict", items):
+            right = rng.choice(labels, p=[0.1, 0.6, 0.1, 0.1, 0.1])
+            clicked = rng.random() < (0.6 if decision["label"] == right else 0.2)
+            told.append({"decision_id": decision["decision_id"], "feedback": int(clicked)})
+        model.post_lines("feedback", told)
+    assert http.get(f"{model.path}/noise").json()["context_free"]
+    assert f'misclick_context_free{{model="{name}"}} 1.0' in http.get("/metrics").text
+    http.delete(model.path)
+
+
 def test_it_says_that_it_began_anew(http: httpx.Client) -> None:
     """Labels that changed places: the learner tells how often clicks stayed away, everywhere."""
     model = make(http)
