@@ -13,7 +13,7 @@ import httpx
 import numpy as np
 import pytest
 
-from clients import Client, Retries, TransportError
+from clients import Client, Retries, TransportError, UnauthorizedError
 from clients.retries import RETRIES
 from service import commands, replay_command
 from service.cli import main
@@ -179,6 +179,26 @@ def test_a_service_that_is_gone_is_told_as_what_ended_the_replay(
     left, ended = capsys.readouterr().err.splitlines()
     assert left.endswith("-0 is left with the service: gone in the end, too")
     assert ended == "misclick replay: gone"
+
+
+class Refused(Gone):
+    """A client of a service that wants another key."""
+
+    def create_model(self, _: object) -> None:
+        """Fail."""
+        raise UnauthorizedError("an API key is needed", status=401)
+
+    delete_model = create_model
+
+
+def test_whoever_may_make_no_models_leaves_none_behind(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody would look for a model that never was."""
+    monkeypatch.setattr(replay_command, "client_of", Refused)
+    assert main(["replay", "segments", "--learner", "bpa", "--url", "http://a"]) == 2
+    (ended,) = capsys.readouterr().err.splitlines()
+    assert ended.startswith("misclick replay: an API key is needed")
 
 
 def test_files_are_replayed(tmp_path: Path) -> None:
