@@ -15,7 +15,8 @@ from learners.validation import FloatArray
 #: Logarithm of likelihoods by which labels alone must tell clicks better to lead, from the start or
 #: from when instances led again, for which they must have lost it. (In nearly all of 246 streams of
 #: ten data sets with six kinds of noise it came up to 6, at .4/.4 to 14; on shuttle, with one label
-#: in .79, to 20. Where instances tell nothing it takes 200 to 3,500 rounds.)
+#: in .79, to 20. Where instances tell nothing of five labels it takes 200 to 3,500 rounds, and of
+#: dozens more than 10,000.)
 LEAD = 20.0
 #: How far instances can be ahead: labels that change places bring some 40 back before the learner
 #: notices (`Shortfall`), for which it has to decide.
@@ -24,6 +25,9 @@ MOST_AHEAD = 100.0
 #: The covariance narrows by one direction in K, so that it says too much: with pi / 8, which would
 #: be right for a true one, no chance was sure enough for clean digits.
 CAUTION = 0.1
+#: Share of the chances in which all labels keep the order of their clicks, also those that are not
+#: likely at all: of some that are allowed one must be the best.
+_ORDER = 1e-6
 #: Least variance of a click: one that was all but certain must not decide it all.
 _LEAST_VARIANCE = 0.05
 #: No log has more events.
@@ -35,8 +39,12 @@ class ContextFree:
 
     Use it beside a learner that reads instances, of whose own decisions it hears: where these tell
     nothing of which label is right, weights follow chance for thousands of rounds, and the usual
-    label is the best choice. With c_k = (clicks_k + .5) / (rounds_k + 1), [1]_, what bit y on label
-    a says for a chance m against it is, of normal bits of the larger variance v::
+    label is the best choice. Not where labels differ much in false clicks and nobody says how: one
+    that is clicked by mistake passes for usual.
+
+    With c_k = (clicks_k + .5) / (rounds_k + 1), [1]_ (of labels that are added later the mean of
+    the others in place of .5, for they are tried because they are new), what bit y on label a
+    says for a chance m against it is, of normal bits of the larger variance v::
 
         l(m) = ((y - m)^2 - (y - c_a)^2) / 2 v,    v = max(c_a (1 - c_a), m (1 - m), .05)
 
@@ -69,7 +77,7 @@ class ContextFree:
     >>> usual = ContextFree(2)
     >>> for i in range(400):
     ...     usual.observe(i % 2, int(i % 2 or i % 4 == 0), chance=0.9, cautious=0.6)
-    >>> usual.leads, usual.chances(0.5, None).round(2).tolist()
+    >>> usual.leads, usual.chances(0.0, 0.5, None).round(2).tolist()
     (True, [0.0, 1.0])
     """
 
@@ -78,13 +86,15 @@ class ContextFree:
 
     def _begin(self, n_labels: int) -> None:
         self._rounds, self._clicks = np.zeros(n_labels), np.zeros(n_labels)
+        self._before = np.full(n_labels, 0.5)
         self._sums, self._expected, self.leads = [0.0, 0.0], 0.0, False
 
     def observe(self, label: int, feedback: int, *, chance: float, cautious: float) -> None:
         """Take in a bit on a label, and how likely a click was by the instance, in two ways."""
         due = (float(np.add.reduce(self._clicks)) + 1.0) / (self._expected + 1.0)
         self._expected += cautious
-        usual = (self._clicks.item(label) + 0.5) / (self._rounds.item(label) + 1.0)
+        before = self._before.item(label)
+        usual = (self._clicks.item(label) + before) / (self._rounds.item(label) + 1.0)
         self._rounds[label] += 1.0
         self._clicks[label] += feedback
         least = max(usual * (1.0 - usual), _LEAST_VARIANCE)
@@ -96,18 +106,24 @@ class ContextFree:
         lead = min(self._sums)
         self.leads = lead >= LEAD or (self.leads and lead > 0.0)
 
-    def chances(self, beta: float, codes: NDArray[np.intp] | None) -> FloatArray:
+    def chances(
+        self, false: FloatArray | float, beta: FloatArray | float, codes: NDArray[np.intp] | None
+    ) -> FloatArray:
         """Return how often each label is right, shape (K,), if `codes` (None: all) can be.
 
-        The shares whose gaps are those of the clicks over `beta`, as far as none is below 0.
+        The shares whose gaps are those of the clicks, less `false` and over `beta`, of all labels
+        or of each; as far as none is below 0.
         """
-        shares = (self._clicks + 0.5) / (self._rounds + 1.0) / beta
+        shares = ((self._clicks + 0.5) / (self._rounds + 1.0) - false) / beta
         chosen = shares if codes is None else shares[codes]
         falling = -np.sort(-chosen)
         levels = (np.add.accumulate(falling) - 1.0) / np.arange(1.0, len(chosen) + 1.0)
         level = levels[np.flatnonzero(falling > levels)[-1]]
         found = np.zeros(len(shares))
-        found[slice(None) if codes is None else codes] = np.maximum(chosen - level, 0.0)
+        order = chosen - falling[-1] + 1.0
+        order *= _ORDER / np.add.reduce(order)
+        likely = np.maximum(chosen - level, 0.0) * (1.0 - _ORDER) + order
+        found[slice(None) if codes is None else codes] = likely
         return found
 
     def begin_anew(self) -> None:
@@ -116,6 +132,9 @@ class ContextFree:
 
     def add(self, count: int) -> None:
         """Add so many labels, which are likely until they are shown."""
+        shares = (self._clicks + self._before) / (self._rounds + 1.0)
+        mean = float(np.add.reduce(shares)) / len(shares)
+        self._before = np.append(self._before, np.full(count, mean))
         self._rounds = np.append(self._rounds, np.zeros(count))
         self._clicks = np.append(self._clicks, np.zeros(count))
 
@@ -124,6 +143,7 @@ class ContextFree:
         return {
             "usual_rounds": self._rounds.copy(),
             "usual_clicks": self._clicks.copy(),
+            "usual_before": self._before.copy(),
             "usual_leads": np.array([float(self.leads), *self._sums, self._expected]),
         }
 
@@ -137,12 +157,15 @@ class ContextFree:
             raise StateError(
                 expected(f"state's usual_clicks[{bad[0]}]", what, float(clicks[bad[0]]))
             )
+        before = state_array(state, "usual_before", self._before.shape)
+        if not ((before >= 0) & (before <= 1)).all():
+            raise StateError(expected("state's usual_before", "shares in [0, 1]", before.tolist()))
         leads, *sums, due = state_array(state, "usual_leads", (4,)).tolist()
         fair = all(-MOST_AHEAD <= each <= LEAD for each in sums) and 0.0 <= due <= _MAX_EXPECTED
         if leads not in (0.0, 1.0) or not fair:
             what = f"0 or 1, two sums in [-{MOST_AHEAD:g}, {LEAD:g}], and clicks"
             raise StateError(expected("state's usual_leads", what, [leads, *sums, due]))
-        self._rounds, self._clicks = rounds, clicks
+        self._rounds, self._clicks, self._before = rounds, clicks, before
         self.leads, self._sums, self._expected = bool(leads), sums, due
 
 

@@ -95,7 +95,8 @@ class ForwardSoftmax(RelevanceLearner):
     be right, times its odds against the best.
 
     Where instances tell less of its clicks than how often each label is clicked anyway
-    (`ContextFree`), it decides by that alone, and goes on learning, until they tell more.
+    (`ContextFree`), it decides by that alone, and goes on learning, until they tell more. Not
+    while its rates are taken as known: if they are too low its clicks are told badly in any case.
 
     The rates that are told (`label_rates`) are another filter's (`ToldRates`), which begins anew
     where noise has fallen. Nothing is decided or learned by them: weights would not come right
@@ -239,12 +240,12 @@ class ForwardSoftmax(RelevanceLearner):
     @property
     def context_free(self) -> bool:
         """Whether it decides by how often each label is clicked, because instances tell less."""
-        return self._context_free.leads
+        return self._context_free.leads and not self._rates.known
 
     # -- deciding -------------------------------------------------------------------------
     def _relevance(self, z: FloatArray) -> FloatArray:
         """Return p at `z`; 0 for retired labels."""
-        if self._context_free.leads:
+        if self.context_free:
             return self._usual()
         scores = self._scores(z)
         scores *= self._rates.sharpness
@@ -253,7 +254,7 @@ class ForwardSoftmax(RelevanceLearner):
 
     def _relevances(self, zs: FloatArray) -> FloatArray:
         """Return p at each row of `zs`."""
-        if self._context_free.leads:
+        if self.context_free:
             return np.tile(self._usual(), (len(zs), 1))
         scores = batch_sums(self._weights, zs)
         scores *= self._rates.sharpness
@@ -261,7 +262,11 @@ class ForwardSoftmax(RelevanceLearner):
 
     def _usual(self) -> FloatArray:
         """Return how often each label is right, whatever is asked."""
-        return self._context_free.chances(self._rates.common_beta, self._active_codes)
+        if not self._rates.were_set:
+            # Those of each label, as they are learned, explain away which one is usual.
+            return self._context_free.chances(0.0, self._rates.common_beta, self._active_codes)
+        false, missed = self._rates.each
+        return self._context_free.chances(false, 1.0 - false - missed, self._active_codes)
 
     def _scores(self, z: FloatArray) -> FloatArray:
         """Return W z as one row."""
@@ -299,12 +304,14 @@ class ForwardSoftmax(RelevanceLearner):
         chances, blunter = softmax(np.multiply(scores, scales), rivals)
         (false, missed), sharpness = self._rates.of(label), self._rates.sharpness
         chance, spread = self._learn(outcome, z, chances, scores, n_rivals)
-        if not outcome.elsewhere:
-            blunted = np.multiply(scores[np.newaxis], sharpness_of(sharpness, spread))
-            right = float(softmax(blunted, rivals)[0, label])
-            cautious = false + (1.0 - false - missed) * right
-            self._context_free.observe(label, outcome.feedback, chance=chance, cautious=cautious)
         if not self._rates.known:
+            if not outcome.elsewhere:
+                blunted = np.multiply(scores[np.newaxis], sharpness_of(sharpness, spread))
+                right = float(softmax(blunted, rivals)[0, label])
+                cautious = false + (1.0 - false - missed) * right
+                self._context_free.observe(
+                    label, outcome.feedback, chance=chance, cautious=cautious
+                )
             self._told.take_in(outcome, blunter, scores, spread)
             change = self._shortfall.observe(label, outcome.feedback, chance=chance, false=false)
             if change is Change.NOISE:

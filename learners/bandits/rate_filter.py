@@ -129,7 +129,12 @@ class RateFilter:
     @property
     def known(self) -> bool:
         """Whether all rates are taken as known, because they were set; an estimate leaves doubt."""
-        return self._common.knows(0) and not any(own.v_00 or own.v_11 for own in self._own)
+        return self.were_set and not any(own.v_00 or own.v_11 for own in self._own)
+
+    @property
+    def were_set(self) -> bool:
+        """Whether the common rates were set, as known or as an estimate."""
+        return self._common.knows(0)
 
     @property
     def each(self) -> tuple[FloatArray, FloatArray]:
@@ -162,9 +167,9 @@ class RateFilter:
                 (common.v_00, common.v_11), self._common.first_variances[:2].tolist(), strict=True
             )
         )
-        lacks = 0.0 if self._common.knows(0) else max(1.0 - self.sharpness, 0.0)
+        lacks = 0.0 if self.were_set else max(1.0 - self.sharpness, 0.0)
         misfit = (_MISFIT * lacks) ** 2
-        mistrust = 0.0 if self._common.knows(0) else (_MISTRUST * self.trust) ** 2
+        mistrust = 0.0 if self.were_set else (_MISTRUST * self.trust) ** 2
         error_0 = np.sqrt(own[:, 0] + common_0 + misfit)
         return error_0, np.sqrt(own[:, 1] + common_1 + misfit + mistrust)
 

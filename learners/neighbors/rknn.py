@@ -46,7 +46,7 @@ class RkNN(WindowLearner):
     of a transition matrix T, and the decision is argmax of ``(T^T)^-1 q`` over the labels in the
     window, the lowest code where several tie; that of kNN where T cannot be trusted, or a label
     does not prevail around its anchor. While but two of them are in the window, it is the rule for
-    two. O(N d) a decision, O(N d + k'^2) an example.
+    two, but that of ties the lower code is taken. O(N d) a decision, O(N d + k'^2) an example.
 
     Parameters
     ----------

@@ -101,9 +101,8 @@ def test_shares_are_chances_with_the_gaps_of_the_clicks(
 ) -> None:
     """Exactly one label is right; what one is ahead by shows in clicks as it does with beta."""
     usual, codes = heard(rounds), np.array([0, 2]) if some else None
-    shares = usual.chances(beta, codes)
+    shares = usual.chances(0.0, beta, codes)
     assert shares.sum() == pytest.approx(1.0)
-    assert (shares >= 0).all()
     clicked = np.array(
         [
             (sum(bit for shown, bit, _ in rounds if shown == label) + 0.5)
@@ -116,10 +115,13 @@ def test_shares_are_chances_with_the_gaps_of_the_clicks(
     for one in able:
         for other in able:
             gap = (clicked[one] - clicked[other]) / beta
-            if shares[one] and shares[other]:
-                assert shares[one] - shares[other] == pytest.approx(gap, abs=1e-9)
-            elif shares[one]:
-                assert gap >= shares[one] - 1e-9
+            if min(shares[one], shares[other]) > 1e-5:
+                assert shares[one] - shares[other] == pytest.approx(gap, abs=1e-5)
+            elif shares[one] > 1e-5:
+                assert gap >= shares[one] - 1e-5
+            # Also of those that are hardly ever right one is the better, where only they may be.
+            if clicked[one] > clicked[other] + 1e-9:
+                assert shares[one] > shares[other] > 0
 
 
 def test_a_new_label_is_likely_and_all_can_be_forgotten() -> None:
@@ -127,10 +129,29 @@ def test_a_new_label_is_likely_and_all_can_be_forgotten() -> None:
     usual = heard([(0, int(i % 3 == 0), (0.99, float(i % 3 > 0))) for i in range(100)])
     usual.add(1)
     assert usual.leads
-    assert usual.chances(0.5, None)[3] > usual.chances(0.5, None)[0]
+    assert usual.chances(0.0, 0.5, None)[3] > usual.chances(0.0, 0.5, None)[0]
     usual.begin_anew()
     assert not usual.leads
-    assert usual.chances(0.5, None).tolist() == [0.25] * 4
+    assert usual.chances(0.0, 0.5, None).tolist() == pytest.approx([0.25] * 4)
+
+
+def test_new_labels_do_not_end_the_lead() -> None:
+    """That they are tried because they are new tells nothing against what is usual."""
+    usual = heard([(i % 3, int(i % 7 == 0), (0.99, float(i % 7 > 0))) for i in range(300)])
+    usual.add(60)
+    for label in range(3, 63):
+        usual.observe(label, 0, chance=0.2, cautious=0.2)
+        assert usual.leads
+
+
+def test_shares_may_be_corrected_by_each_label_s_rates() -> None:
+    """A label with many false clicks is not usual, where somebody said so."""
+    # Two thirds of the first one's rounds, a third of the second one's, none of the third one's.
+    clicked = [(i % 3, int(i % 9 in (0, 3, 1)), (0.5, 0.5)) for i in range(900)]
+    usual = heard(clicked)
+    assert usual.chances(0.0, 0.8, None).argmax() == 0
+    false = np.array([0.6, 0.1, 0.1])
+    assert usual.chances(false, 0.9 - false, None).argmax() == 1
 
 
 def test_caution_grows_with_doubt() -> None:
@@ -158,6 +179,7 @@ def test_state_is_all_of_it() -> None:
         ("usual_rounds", np.zeros(2)),
         ("usual_clicks", np.array([0.0, 2.0, 0.0])),
         ("usual_clicks", np.array([0.0, -1.0, 0.0])),
+        ("usual_before", np.array([0.5, 1.5, 0.5])),
         ("usual_leads", np.array([0.5, 0.0, 0.0, 0.0])),
         ("usual_leads", np.array([0.0, 0.0, LEAD + 1, 0.0])),
         ("usual_leads", np.array([1.0, -101.0, 0.0, 0.0])),

@@ -659,3 +659,33 @@ def test_what_was_usual_is_forgotten_when_clicks_change(monkeypatch: pytest.Monk
         learner.update(Outcome(np.ones(5), 0, 0, 0.5, 1))
         assert not learner.context_free
         assert not np.any(learner.state()["usual_rounds"])
+
+
+def test_rates_that_are_known_keep_instances_in_charge() -> None:
+    """Where they are too low clicks are told badly whatever instances tell: .8 wrong, not .5."""
+    learner = ForwardSoftmax(5, 5)
+    _usual(learner, 3_000)
+    assert learner.context_free
+    learner.set_rates(0.2, 0.2)
+    assert not learner.context_free
+    shares = [learner.relevance(x) for x in np.eye(5)]
+    assert np.ptp(shares, axis=0).max() > 0.01
+    rounds = learner.state()["usual_rounds"]
+    _usual(learner, 100)
+    np.testing.assert_array_equal(np.asarray(learner.state()["usual_rounds"]), np.asarray(rounds))
+
+
+def test_usual_labels_are_told_by_the_rates_that_were_estimated() -> None:
+    """Else the one that is clicked by mistake most often would be shown for good."""
+    rng, learner = np.random.default_rng(0), ForwardSoftmax(5, 5)
+    rho_0, errors = np.array([0.6, 0.1, 0.1, 0.1, 0.1]), np.full(5, 0.01)
+    learner.set_label_rates(rho_0, np.full(5, 0.1), errors, errors)
+    for _ in range(4_000):
+        right = int(rng.choice(5, p=[0.1, 0.5, 0.15, 0.15, 0.1]))
+        shares = learner.distribution(rng.normal(size=5))
+        label = draw(shares, rng.random())
+        clicked = int(rng.random() < (0.9 if label == right else rho_0[label]))
+        chance = float(shares.probabilities[label])
+        learner.update(Outcome(rng.normal(size=5), label, shares.greedy, chance, clicked))
+    assert learner.context_free
+    assert learner.distribution(np.zeros(5)).greedy == 1
