@@ -215,6 +215,18 @@ def test_files_are_replayed(tmp_path: Path) -> None:
     assert result["learners"][0]["error"] < 0.4
 
 
+@pytest.mark.parametrize("option", ["json", "png"])
+def test_the_data_are_not_overwritten(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A slip of the finger cost the table."""
+    path = tmp_path / "mine.csv"
+    path.write_text("x,label\n0,a\n1,b\n")
+    assert main(["replay", str(path), "--learner", "bpa", f"--{option}", str(path)]) == 2
+    assert f"--{option}: expected another file than the data" in capsys.readouterr().err
+    assert path.read_text() == "x,label\n0,a\n1,b\n"
+
+
 def test_who_lacks_estimates_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """In-process, RCINE erred as often as Banditron, to the last click, and nobody knew why."""
     command = ["replay", "segments", "--horizon", "5", "--learner", "rcine", "--learner"]
