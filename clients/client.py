@@ -157,7 +157,11 @@ class Client(ModelCalls):
         return self._send(_wire.predict(model, instance, id_of(request_id)))
 
     def predict_batch(self, model: str, instances: Iterable[Instance]) -> list[Decision]:
-        """Decide on many instances, in order, in calls of at most 1,000 each."""
+        """Decide on many instances, in order, in calls of at most 1,000 each.
+
+        Each call has `timeout_s`. Of a slow learner (`anhbnn` with large k: .1 s a decision) it
+        wants to be longer than the default, or the batches smaller.
+        """
         instances = listed(Instance, instances)
         return self._send_all(_wire.predict_batch(model, instances, ids_of(instances)))
 
