@@ -300,15 +300,17 @@ class ForwardSoftmax(RelevanceLearner):
             rivals = np.union1d(rivals, [label])
         n_rivals = self.n_labels if rivals is None else len(rivals)
         scores = self._scores(z)[0]
-        scales = np.array([[self._rates.sharpness], [self._told.sharpness]])
-        chances, blunter = softmax(np.multiply(scores, scales), rivals)
-        (false, missed), sharpness = self._rates.of(label), self._rates.sharpness
-        chance, spread = self._learn(outcome, z, chances, scores, n_rivals)
+        seen = look(self._covariance, z.reshape(self._first.shape), self._space)
+        spread = float(np.add.reduce(seen[1]))
+        sharpness = self._rates.sharpness
+        scales = np.array([sharpness, self._told.sharpness, sharpness_of(sharpness, spread)])
+        products = np.multiply(scores, scales[:, np.newaxis])
+        chances, blunter, bluntest = softmax(products, rivals)
+        false, missed = self._rates.of(label)
+        chance = self._learn(outcome, chances, scores, seen, n_rivals)
         if not self._rates.known:
             if not outcome.elsewhere:
-                blunted = np.multiply(scores[np.newaxis], sharpness_of(sharpness, spread))
-                right = float(softmax(blunted, rivals)[0, label])
-                cautious = false + (1.0 - false - missed) * right
+                cautious = false + (1.0 - false - missed) * float(bluntest[label])
                 self._context_free.observe(
                     label, outcome.feedback, chance=chance, cautious=cautious
                 )
@@ -324,14 +326,15 @@ class ForwardSoftmax(RelevanceLearner):
     def _learn(
         self,
         outcome: Outcome,
-        z: FloatArray,
         chances: FloatArray,
         scores: FloatArray,
+        seen: tuple[FloatArray, FloatArray],
         n_rivals: int,
-    ) -> tuple[float, float]:
-        """Let weights and rates take in a click; return its chance, and the variance of a score.
+    ) -> float:
+        """Let weights and rates take in a click; return its chance.
 
-        `chances` are those of the labels to be right at `z`, of which `n_rivals` can be.
+        `chances` are those of the labels to be right, of which `n_rivals` can be, and `seen` is
+        what the covariance says of the instance.
         """
         label = outcome.label
         right = float(chances[label])
@@ -343,7 +346,7 @@ class ForwardSoftmax(RelevanceLearner):
         bend = float(np.add.reduce(np.multiply(slopes, scores)))
         slopes *= self._rates.sharpness
         square = float(np.add.reduce(np.multiply(slopes, slopes)))
-        moves, spreads = look(self._covariance, z.reshape(self._first.shape), self._space)
+        moves, spreads = seen
         noise = max(clicked * (1.0 - clicked), LEAST_NOISE)
         spread = float(np.add.reduce(spreads))
         doubt = square * spread
@@ -364,7 +367,7 @@ class ForwardSoftmax(RelevanceLearner):
             narrow(self._covariance, moves, spreads, n_rivals * noise / square, self._space)
         if self.drift:
             let_drift(self._covariance, self.drift, self._first)
-        return chance, spread
+        return chance
 
     def _begin_anew(self) -> None:
         """Doubt all that was learned as in the beginning, and keep some of the scores."""
