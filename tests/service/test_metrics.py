@@ -71,7 +71,7 @@ TOLD_APART = {
     "request_duration_seconds_bucket": "le route",
     **dict.fromkeys((f"{counter}_total" for counter in COUNTERS), "model"),
     **dict.fromkeys(("pending", "held", "seq", "folded_seq", "snapshot_seq", "rejected"), "model"),
-    **dict.fromkeys(("hub_alarm", "silent", "rho_0", "rho_1"), "model"),
+    **dict.fromkeys(("hub_alarm", "silent", "context_free", "rho_0", "rho_1"), "model"),
     **dict.fromkeys(("estimate_running", "estimate_seconds"), "model"),
     "restarts_total": "learner model",
     "estimates_total": "model outcome",
