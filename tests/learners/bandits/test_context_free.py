@@ -55,9 +55,9 @@ def test_labels_lead_only_against_both_chances() -> None:
     sure, even = 0.99, 0.5
     for chances, leads in (((sure, 0.01), True), ((sure, even), False), ((even, 0.01), False)):
         bits = [1] * 10 + [0, 1] * 100
-        swung = [chances if bit else (chances[0], 1.0 - chances[1]) for bit in bits]
-        pairs = [(chance, cautious) for chance, cautious in swung]
-        assert heard([(0, *pair) for pair in zip(bits, pairs, strict=True)]).leads == leads
+        chance, cautious = chances
+        rounds = [(0, bit, (chance, cautious if bit else 1.0 - cautious)) for bit in bits]
+        assert heard(rounds).leads == leads
 
 
 def test_chances_that_are_too_high_for_all_are_no_worse() -> None:
