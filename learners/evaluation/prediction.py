@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from learners.blas import product
 from learners.evaluation.rounds import AssumedRates, Rounds, check_rounds
 from learners.validation import FloatArray, IntArray
 
@@ -89,11 +90,11 @@ def _ridge(seen: FloatArray, rewards: FloatArray, asked: FloatArray, level: floa
     # Whichever matrix is the smaller one.
     weights: FloatArray
     if n_features <= n_seen:
-        gram = seen.T @ seen + strength * np.eye(n_features)
-        weights = np.linalg.solve(gram, seen.T @ (rewards - mean))
+        gram = product(seen.T, seen) + strength * np.eye(n_features)
+        weights = np.linalg.solve(gram, product(seen.T, rewards - mean))
     else:
-        gram = seen @ seen.T + strength * np.eye(n_seen)
-        weights = seen.T @ np.linalg.solve(gram, rewards - mean)
-    predicted: FloatArray = asked @ weights
+        gram = product(seen, seen.T) + strength * np.eye(n_seen)
+        weights = product(seen.T, np.linalg.solve(gram, rewards - mean))
+    predicted = product(asked, weights)
     predicted += mean
     return predicted

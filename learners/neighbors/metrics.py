@@ -17,6 +17,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from learners.blas import product
 from learners.errors import ParameterError, expected
 from learners.validation import FloatArray
 
@@ -68,7 +69,7 @@ def _products(rows: Rows, queries: Rows, added: Rows | None = None) -> Rows:
     products: Rows
     if len(queries) == 1:
         # One matrix-vector product reads the rows as they lie.
-        products = (rows @ queries[0])[np.newaxis]
+        products = product(rows, queries[0])[np.newaxis]
     elif 1 < len(queries) <= _FEW_QUERIES:
         # A matrix product repacks the rows, which costs more than multiplying them by a few
         # queries; products that are small enough are spared that.
@@ -77,9 +78,9 @@ def _products(rows: Rows, queries: Rows, added: Rows | None = None) -> Rows:
         step = 1 + _SMALL_PRODUCT // queries.size
         for start in range(0, len(rows), step):
             some = slice(start, start + step)
-            products[:, some] = (rows[some] @ columns).T
+            products[:, some] = product(rows[some], columns).T
     else:
-        products = queries @ rows.T
+        products = product(queries, rows.T)
     if added is not None:
         products += added
     return products

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from learners.blas import product
 from learners.noise.rates import NOTHING_KNOWN
 from learners.validation import FloatArray, IntArray
 
@@ -227,7 +228,7 @@ def level_errors(
     scale = np.stack([slopes.temperature, slopes.offset])
     size = 2 + 2 * n_rates
     told = np.zeros((size, size))
-    told[:2, :2] = scale @ scale.T
+    told[:2, :2] = product(scale, scale.T)
     told[0, 0] += 1.0 / _LOG_T_SD**2
     told[1, 1] += 1.0 / _OFFSET_SD**2
     labels = np.arange(n_rates)
