@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 from service.spec import (
+    FEW_LABELS,
     MAX_LABELS,
     MODEL_NAME,
     Features,
@@ -92,7 +93,7 @@ class LabelsIn(Strict):
 
     add: Annotated[list[Name], Field(default_factory=list, max_length=MAX_LABELS)]
     retire: Annotated[list[Name], Field(default_factory=list, max_length=MAX_LABELS)]
-    features: dict[Name, LabelFeatures] = Field(
+    features: Annotated[dict[Name, LabelFeatures], FEW_LABELS] = Field(
         {},
         max_length=MAX_LABELS,
         description="What labels in `add` are like, for learners with n_label_features; those "
@@ -110,7 +111,7 @@ class LabelRatesIn(Strict):
 class RatesIn(LabelRatesIn):
     """Noise rates that hold from now on, instead of all that were set or estimated before."""
 
-    by_label: dict[Name, LabelRatesIn] = Field(
+    by_label: Annotated[dict[Name, LabelRatesIn], FEW_LABELS] = Field(
         {},
         max_length=MAX_LABELS,
         description="Labels with rates of their own, by name, taken as exact; every other label "

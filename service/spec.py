@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -54,8 +55,9 @@ ESTIMATE_AFTER = {"rcine": DEFAULT_ESTIMATE, "forward": 10_000}
 DEFAULT_KIND = "forward_softmax"
 #: Features of a label: each makes a round dearer by an update of as many weights as a label has.
 MAX_LABEL_FEATURES = 32
-#: Options of a learner in a spec, its kind among them; none has half as many.
-MAX_OPTIONS = 64
+#: Fields of one object in a spec, and options of a learner, its kind among them; none has half as
+#: many.
+MAX_FIELDS = 64
 #: Learners that learn from one model's log without deciding: each makes a round dearer by a
 #: decision and an update.
 MAX_CHALLENGERS = 4
@@ -98,10 +100,26 @@ Interval: TypeAlias = Annotated[
 ]
 
 
+def _few(data: object, most: int, what: str) -> object:
+    """Refuse too many before each of them is looked at, which takes seconds for 100,000."""
+    if isinstance(data, dict) and len(data) > most:
+        raise ValueError(f"at most {most} {what}")
+    return data
+
+
+#: For objects of which each field is a label.
+FEW_LABELS = BeforeValidator(partial(_few, most=MAX_LABELS, what="labels"))
+
+
 class Strict(BaseModel):
     """A part of a spec: frozen, nothing coerced, nothing unknown, nothing non-finite."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, data: object) -> object:
+        return _few(data, MAX_FIELDS, "fields")
 
 
 class DenseFeatures(Strict):
@@ -175,10 +193,7 @@ class LearnerSpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _few_options(cls, data: object) -> object:
-        # Counted before each is looked at: a hundred thousand that are none would take seconds.
-        if isinstance(data, dict) and len(data) > MAX_OPTIONS:
-            raise ValueError(f"at most {MAX_OPTIONS} options")
-        return data
+        return _few(data, MAX_FIELDS, "options")
 
     @property
     def options(self) -> Mapping[str, Option]:
@@ -210,13 +225,6 @@ def _usual_scaling(before: dict[str, Any]) -> Literal["none", "standard"]:
     return "standard" if isinstance(before.get("features"), NamedFeatures) else "none"
 
 
-def _few(features: object) -> object:
-    """Refuse too many before each of them is looked at, which takes seconds for a million."""
-    if isinstance(features, dict) and len(features) > MAX_LABELS:
-        raise ValueError(f"at most {MAX_LABELS} labels")
-    return features
-
-
 class ModelSpec(Strict):
     """The immutable description of a model; its log and this determine its state."""
 
@@ -231,7 +239,7 @@ class ModelSpec(Strict):
         description="The labels to choose from, distinct.",
         json_schema_extra=DISTINCT,
     )
-    label_features: Annotated[dict[Name, LabelFeatures], BeforeValidator(_few)] = Field(
+    label_features: Annotated[dict[Name, LabelFeatures], FEW_LABELS] = Field(
         {},
         max_length=MAX_LABELS,
         description="What labels are like, by name, for learners with n_label_features, which is "

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 import service
 from service.errors import Invalid
 from service.fold import Fold
+from service.model_wire import LabelsIn, RatesIn
 from service.spec import (
     MAX_FEATURES,
+    MAX_FIELDS,
     MAX_LABELS,
-    MAX_OPTIONS,
     MAX_WEIGHTS,
     MODEL_NAME,
     LearnerSpec,
@@ -31,6 +32,7 @@ SPEC: dict[str, Any] = {
     "labels": ["a", "b"],
     "features": {"type": "dense", "size": 2},
 }
+FAULTS: dict[str, Any] = {f"fault{number}": 1 for number in range(MAX_FIELDS + 1)}
 CHALLENGERS = [{"name": f"c{i}", "learner": {"kind": "bpa"}} for i in range(5)]
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=9)
 FIELDS = st.lists(
@@ -291,10 +293,42 @@ def test_too_many_described_labels_are_counted_before_they_are_looked_at() -> No
     assert [each["loc"][0] for each in caught.value.errors()].count("label_features") == 1
 
 
+@pytest.mark.parametrize(
+    ("place", "spec"),
+    [
+        ((), SPEC | FAULTS),
+        (("features", "dense"), SPEC | {"features": {"type": "dense", "size": 2} | FAULTS}),
+        (("challengers", 0), SPEC | {"challengers": [FAULTS]}),
+    ],
+)
+def test_too_many_fields_are_counted_before_they_are_looked_at(
+    place: tuple[str | int, ...], spec: dict[str, Any]
+) -> None:
+    """Protects a worker from a second for each of the calls with 70,000 fields that are none."""
+    with pytest.raises(ValidationError, match="at most 64 fields") as caught:
+        ModelSpec.model_validate(spec)
+    assert caught.value.errors()[0]["loc"] == place
+    assert caught.value.error_count() <= 2
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [(LabelsIn, "features"), (RatesIn, "by_label")],
+)
+def test_too_many_labels_of_a_change_are_counted_before_they_are_looked_at(
+    body: type[BaseModel], field: str
+) -> None:
+    """Protects a worker likewise from faults in what is told of labels."""
+    told = {str(number): 1 for number in range(MAX_LABELS + 1)}
+    with pytest.raises(ValidationError, match="at most 1024 labels") as caught:
+        body.model_validate({"rho_0": 0.1, "rho_1": 0.1, field: told})
+    assert [each["loc"][0] for each in caught.value.errors()].count(field) == 1
+
+
 def test_too_many_options_are_counted_before_they_are_looked_at() -> None:
     """Protects a worker from four faults for each of a hundred thousand that are no option."""
     wrong: list[Any] = []
-    options = {f"option{number}": wrong for number in range(MAX_OPTIONS)}
+    options = {f"option{number}": wrong for number in range(MAX_FIELDS)}
     with pytest.raises(ValidationError, match="at most 64 options") as caught:
         ModelSpec.model_validate(SPEC | {"learner": {"kind": "bpa"} | options})
     assert [each["loc"][0] for each in caught.value.errors()].count("learner") == 1
