@@ -38,8 +38,9 @@ from learners.validation import FloatArray
 
 DATASETS = ("usps", "optdigits")
 NOISES = (NONE, ".2/.4", ".4/.2", PER_LABEL)
-#: In what share of the rounds the label shown was right.
+#: In what share of the rounds the label shown should be right; what the classifier comes to is told.
 RIGHT = (0.85, 0.95)
+SHOWN = "wrong labels in the log"
 KNOWING = f"{NEW} {TOLD}"
 CHALLENGERS = (NEW, KNOWING, f"forward {TOLD}", f"rcnbf {TOLD}", "banditron")
 #: After how many rounds they are asked, and where they are judged.
@@ -59,7 +60,7 @@ class Setting(NamedTuple):
 
 
 def learn(setting: Setting, folder: Path) -> Iterator[tuple[str, list[float]]]:
-    """Return each challenger with its shares of wrong best labels."""
+    """Return each challenger with its shares of wrong best labels; first what the log's are."""
     raw, data = load(setting.data, folder), problem(setting.data, folder)
     rng = np.random.default_rng(setting.seed)
     rates = noise_rates(setting.noise, data.n_labels, setting.seed)
@@ -69,6 +70,7 @@ def learn(setting: Setting, folder: Path) -> Iterator[tuple[str, list[float]]]:
     is_right = (labels == raw.labels[rows]).astype(np.int64)
     clicks = flip_bits_by_label(is_right, labels, each, rng)
     asked = rng.integers(len(data.xs), size=N_ASKED)
+    yield SHOWN, [1.0 - float(is_right.mean())]
     for name in CHALLENGERS:
         kind = family(name)
         learner = create(kind, data.xs.shape[1], data.n_labels, **OPTIONS.get(kind, {}))
@@ -103,10 +105,10 @@ def main() -> None:
             dict(learn(Setting(data, noise, right, seed), args.data))
             for seed in range(args.streams)
         ]
-        means = {name: np.mean([each[name] for each in streams], axis=0) for name in CHALLENGERS}
+        means = {name: np.mean([each[name] for each in streams], axis=0) for name in streams[0]}
         for name, wrong in means.items():
             shares = " ".join(f"{share:.3f}" for share in wrong)
-            print(f"{data:10} {noise:10} {right:4} {name:22} {shares}", flush=True)
+            print(f"{data:10} {noise:10} {right:4} {name:23} {shares}", flush=True)
             rows.append([data, noise, right, name, wrong.round(4).tolist()])
         judged = ASKED_AFTER.index(JUDGED_AFTER)
         ratios.append(means[NEW][judged] / means[KNOWING][judged])

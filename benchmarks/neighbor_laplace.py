@@ -162,6 +162,11 @@ def _show(name: str, origin: str, line: dict[str, float]) -> None:
         f" plain {plain} ({'/'.join(map(str, unfiltered))}); {origin}",
         flush=True,
     )
+    for noise in NOISE[1:]:
+        noisy = [line.get(f"laplace {k} noise {noise:.0%}") for k in KS]
+        if None not in noisy:
+            told = "/".join(f"{100 * share:.1f}" for share in noisy if share is not None)
+            print(f"    noise {noise:.0%}: laplace {told}", flush=True)
 
 
 def _judge(measured: dict[str, dict[str, float]]) -> list[Target]:

@@ -111,8 +111,10 @@ def judge(
 
     total, last = Curve.cumulative, Curve.last
     full = horizons[1:]
-    found = matches(UNIFORM, horizons, is_vw, total)
-    add_ratios("same noise for all labels: error over best vw's", found, 0.75, 1.0)
+    for horizon in dict.fromkeys(horizons):
+        found = matches(UNIFORM, (horizon,), is_vw, total)
+        name = f"same noise for all labels, {horizon:,} rounds: error over best vw's"
+        add_ratios(name, found, 0.75, 1.0)
     found = matches([NONE], horizons, is_peer, total)
     add_ratios("no noise: error over best peer's", found, None, 1.0)
     found = matches([PER_LABEL], full, is_vw, last)

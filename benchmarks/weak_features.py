@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.command import at_most, count, report
+from benchmarks.few_features import with_constant
 from benchmarks.versus_ours import NEW, OTHER, Ours
 from benchmarks.versus_peers import FORMS, make_peer
 from benchmarks.versus_streams import NONE, PER_LABEL, Contestant, Problem, noise_rates, play
@@ -67,7 +68,7 @@ def world(shares: tuple[float, ...], spread: float) -> World:
 def contestant(name: str, data: Problem, noise: str, seed: int) -> Contestant:
     """Return one that has learned nothing yet."""
     if name in PEERS:
-        return make_peer(name, data)
+        return make_peer(name, with_constant(data.name, data.xs, data.labels))
     return Ours(name, data, noise_rates(noise, data.n_labels, seed), 0)
 
 
