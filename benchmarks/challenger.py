@@ -38,7 +38,7 @@ from learners.validation import FloatArray
 
 DATASETS = ("usps", "optdigits")
 NOISES = (NONE, ".2/.4", ".4/.2", PER_LABEL)
-#: In what share of the rounds the label shown should be right; what the classifier comes to is told.
+#: In what share of the rounds the label shown should be right; what comes of it is told.
 RIGHT = (0.85, 0.95)
 SHOWN = "wrong labels in the log"
 KNOWING = f"{NEW} {TOLD}"

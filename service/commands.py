@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Holds the API key for `--url`; a command line can be read by every user of the machine.
 API_KEY_VARIABLE = "MISCLICK_API_KEY"
+#: A service that restarts must not end hours of replay, or the wait for an estimate.
+PATIENT = Retries(tries=14)
 #: What a shell says of a process that Ctrl-C ended.
 INTERRUPTED = 130
 #: Seconds within which a loop's next turn is waited for. A turn takes longer where a service does

@@ -22,7 +22,7 @@ from clients.noise_report import (
     summary,
 )
 from clients.window_noise_report import window_summary, window_tables
-from service.commands import API_KEY_VARIABLE, client_of, ended
+from service.commands import API_KEY_VARIABLE, PATIENT, client_of, ended
 from service.outputs import check_outputs, print_json, print_table, terminal, writing
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
                 number = client.estimate_noise(args.model)
                 # Standard output is for what is known in the end.
                 console = terminal(stderr=True)
-                noise = wait(client, args.model, number, wait_s=args.wait_s, console=console)
+                with client_of(args.url, PATIENT) as patient:
+                    noise = wait(patient, args.model, number, wait_s=args.wait_s, console=console)
             else:
                 if args.cancel:
                     client.cancel_estimate(args.model)

@@ -23,7 +23,6 @@ from clients import (
     MisclickError,
     ModelSpec,
     NotFoundError,
-    Retries,
     UnauthorizedError,
 )
 from clients.replay.datasets import BUNDLED, Dataset, load
@@ -35,6 +34,7 @@ from clients.replay.stream import ClickStream, Noise, Rates, draw_rates
 from learners import LEARNERS, LearnersError
 from service.commands import (
     API_KEY_VARIABLE,
+    PATIENT,
     client_of,
     ended,
     ending_in_order,
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 #: A replay may hold feedback back for long, and drops some: nothing may expire meanwhile.
 WINDOW_S = 7 * 24 * 3600.0
 MAX_PENDING = 1_000_000
-#: A service that restarts must not end hours of replay.
-PATIENT = Retries(tries=14)
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -111,6 +111,28 @@ def running_service(
         shutil.rmtree(folder, ignore_errors=True)
 
 
+class Restarts(httpx.HTTPTransport):
+    """The way to a service that is gone for ten tries in a row.
+
+    Parameters
+    ----------
+    after
+        How many are answered before.
+    """
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self._after = after
+        self.requests = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send, but for ten tries in a row."""
+        self.requests += 1
+        if self._after < self.requests <= self._after + 10:
+            raise httpx.ConnectError("Connection refused", request=request)
+        return super().handle_request(request)
+
+
 @contextlib.contextmanager
 def running_redis(binary: str, options: str = REDIS_OPTIONS) -> Iterator[str]:
     """Run a Redis or Valkey server on a socket; yield its URL."""

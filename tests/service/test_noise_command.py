@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -12,12 +13,23 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from clients import Client, Dense, Example, Feedback, Instance, Noise, NoiseRates, WindowNoise
+from clients import (
+    Client,
+    Dense,
+    Example,
+    Feedback,
+    Instance,
+    Noise,
+    NoiseRates,
+    Retries,
+    WindowNoise,
+)
+from service import commands
 from service.auth import Scope, new_key
 from service.cli import main
 from service.noise_command import wait
 from tests.clients.conftest import fresh_spec
-from tests.serving import Service, running_service
+from tests.serving import Restarts, Service, running_service
 
 RHO_0, RHO_1 = 0.1, 0.25
 ROUNDS = 2000
@@ -182,6 +194,22 @@ def test_the_wait_is_bounded(service: Service, capsys: pytest.CaptureFixture[str
     assert main(["noise", name, "--url", service.url, "--estimate", "--wait-s", ".01"]) == 2
     told = capsys.readouterr().err
     assert told == "misclick noise: estimate 1 has not ended within 0.01 s\n"
+
+
+def test_the_wait_outlasts_a_restart(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A service that was started anew meanwhile ended the command, though not the estimate."""
+    with Client(service.url) as client:
+        name = make(client, rounds=0)
+    transport = Restarts(2)
+    monkeypatch.setattr(commands, "Client", partial(Client, transport=transport))
+    monkeypatch.setattr(
+        Retries, "wait_s", lambda self, tried, **_: 0.0 if tried < self.tries else None
+    )
+    assert main(["noise", name, "--url", service.url, "--estimate", "--wait-s", LIMIT_S]) == 0
+    assert transport.requests > 12
+    assert "The newest estimate is 1: " in capsys.readouterr().out
 
 
 def test_an_estimate_is_called_off(service: Service, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-import httpx
 import numpy as np
 import pytest
 
@@ -18,7 +17,7 @@ from clients.retries import RETRIES
 from service import commands, replay_command
 from service.cli import main
 from service.replay_command import parse_rates
-from tests.serving import Service
+from tests.serving import Restarts, Service
 from tests.torture.cluster import wait_until
 
 RCNBF = "rcnbf:gamma=.1,rho_0=.2,rho_1=.4"
@@ -92,28 +91,13 @@ def test_over_http_is_the_same(
         client.delete_model(kept)
 
 
-class _Restarts(httpx.HTTPTransport):
-    """Brings requests to a service that is away for a while after it has decided for a while."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.requests = 0
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send, but for ten tries in a row."""
-        self.requests += 1
-        if 20 < self.requests <= 30:
-            raise httpx.ConnectError("Connection refused", request=request)
-        return super().handle_request(request)
-
-
 def test_a_replay_outlasts_a_restart(
     tmp_path: Path, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restart ended it, after hours perhaps, and its models stayed."""
     options = ("--horizon", "60", "--learner", RCNBF)
     local = replay(tmp_path, *options)
-    transport = _Restarts()
+    transport = Restarts(20)
     monkeypatch.setattr(commands, "Client", partial(Client, transport=transport))
     monkeypatch.setattr(time, "sleep", lambda _: None)
     assert replay(tmp_path, *options, "--url", service.url) == local
