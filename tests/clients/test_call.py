@@ -59,6 +59,7 @@ def test_a_repeated_delete_is_done_when_the_model_is_gone() -> None:
     """The first try's answer may be lost; on the first try a 404 is still an error."""
     call = _wire.delete_model("ads")
     call.read(404, error_body("not_found"), None, tried=2)
+    _wire.drop_challenger("ads", "new").read(404, error_body("not_found"), None, tried=2)
     with pytest.raises(NotFoundError):
         call.read(404, error_body("not_found"), None, tried=1)
     with pytest.raises(ProtocolError):

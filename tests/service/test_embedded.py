@@ -24,9 +24,9 @@ PATIENCE_S = 10.0
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(short_path: Path) -> Path:
     """Return a folder that is not there yet."""
-    return tmp_path / "not there" / "data"
+    return short_path / "not there" / "data"
 
 
 @pytest.fixture
@@ -99,14 +99,14 @@ def test_keeps_what_it_has(valkey: EmbeddedValkey, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "it's", 'q"u\\o', "h#a%41?s", "ä"])
-def test_its_folder_may_be_called_anything(tmp_path: Path, name: str) -> None:
+def test_its_folder_may_be_called_anything(short_path: Path, name: str) -> None:
     """Its configuration and the address of its socket are written so that they are read again."""
-    valkey = EmbeddedValkey(tmp_path / name)
+    valkey = EmbeddedValkey(short_path / name)
     valkey.start()
-    url = Settings(data_dir=tmp_path / name).store_url()
+    url = Settings(data_dir=short_path / name).store_url()
     with redis.Redis.from_url(url) as client:
         assert client.ping()
-    assert (tmp_path / name / "appendonlydir").is_dir()
+    assert (short_path / name / "appendonlydir").is_dir()
     valkey.stop()
 
 
@@ -268,15 +268,15 @@ def test_a_path_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [False, True])
-def test_others_cannot_read_what_is_stored(tmp_path: Path, left: bool) -> None:
+def test_others_cannot_read_what_is_stored(short_path: Path, left: bool) -> None:
     """The log holds instances, clicks and the secret of decision ids; the folder may be open."""
     if left:
-        (tmp_path / "appendonlydir").mkdir(mode=0o755)
-    running = EmbeddedValkey(tmp_path)
+        (short_path / "appendonlydir").mkdir(mode=0o755)
+    running = EmbeddedValkey(short_path)
     running.start()
     try:
         client_of(running).set("a", "b")
-        folder = tmp_path / "appendonlydir"
+        folder = short_path / "appendonlydir"
         files = list(folder.iterdir())
         assert len(files) > 1
         assert folder.stat().st_mode & 0o077 == 0

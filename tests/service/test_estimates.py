@@ -313,6 +313,8 @@ async def test_a_deleted_model_is_claimed_by_nobody(made: Made) -> None:
     assert claim is not None
     await made.store.delete(made.address.key)
     with pytest.raises(NotFound):
+        await made.estimates.ask()
+    with pytest.raises(NotFound):
         await made.estimates.claim(0)
     with pytest.raises(NotFound):
         await made.estimates.finish(claim.token, NONCE, RECORD, result())

@@ -314,7 +314,8 @@ async def test_a_model_made_anew_is_served_anew(store_url: str) -> None:
 async def test_what_another_worker_made_anew_is_looked_for(store_url: str) -> None:
     """Protects valid feedback, and new features, from a copy that is of the model before."""
     async with opened(store_url) as store:
-        host, other = Host(store, Settings()), Host(store, Settings())
+        # Nothing is looked for meanwhile because it has not been looked for in a while.
+        host, other = (Host(store, Settings(stale_s=60)) for _ in range(2))
         address = await make(store)
         for each in (host, other):
             await each.use(address.key, ask(1))

@@ -40,9 +40,9 @@ from tests.serving import Service, running_service
         (signal.SIGHUP, 1),
     ],
 )
-def test_a_stop_takes_the_store_along(tmp_path: Path, kind: signal.Signals, workers: int) -> None:
+def test_a_stop_takes_the_store_along(short_path: Path, kind: signal.Signals, workers: int) -> None:
     """Protects from a store that outlives its service: it is gone before the service is."""
-    service = Service(data_dir=tmp_path / "data", workers=workers)
+    service = Service(data_dir=short_path / "data", workers=workers)
     try:
         service.wait_until_ready()
         family = psutil.Process(service.pid).children(recursive=True)
@@ -52,7 +52,7 @@ def test_a_stop_takes_the_store_along(tmp_path: Path, kind: signal.Signals, work
         assert not store.is_running() or store.status() == psutil.STATUS_ZOMBIE
         # What multiprocessing keeps beside its workers ends a moment after them.
         assert psutil.wait_procs(family, 5)[1] == []
-        assert not (tmp_path / "data" / "valkey.pid").exists()
+        assert not (short_path / "data" / "valkey.pid").exists()
         assert "Traceback" not in service.log.read_text()
     finally:
         service.stop()
@@ -79,13 +79,13 @@ def test_an_address_of_ipv6_is_told_as_a_url() -> None:
         assert service.url.startswith("http://[::1]:")
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named(short_path: Path) -> None:
     """A full disk, say, is told as what it is: no traceback, and nothing is left running."""
-    settings = Settings(data_dir=tmp_path)
-    (tmp_path / "valkey.conf").mkdir()
+    settings = Settings(data_dir=short_path)
+    (short_path / "valkey.conf").mkdir()
     with pytest.raises(Refused, match=r"data_dir .*valkey\.conf"), _embedded(settings):
         pass
-    (tmp_path / "valkey.conf").rmdir()
+    (short_path / "valkey.conf").rmdir()
     with _embedded(settings):
         pass
 

@@ -338,6 +338,12 @@ async def test_an_outage_is_told_with_address_and_reason(
     why: str,
 ) -> None:
     """Protects whoever is woken by it: where to look and for what, and never a password."""
+
+    async def nobody(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    # Some resolvers never say so.
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", nobody)
     silent = Store(connect(url, 1.5))
     watch = ReadinessWatch(silent, Settings())
     for _ in range(3):

@@ -1,6 +1,7 @@
 """Settings: each is documented, an option and a variable; unsafe ones do not start."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 import service
+from service import spec
 from service.auth import Scope, new_key
+from service.challengers import RECORDED
 from service.cli import main
 from service.main import Refused, check, export_to_workers
 from service.settings import ENV_PREFIX, SECRETS, Settings
@@ -55,6 +58,12 @@ BOUNDS = {
 CHOICES = {"durability": "{strict,relaxed}", "log_level": "{debug,info,warning,error}"}
 
 
+def settings_page() -> str:
+    """Return what is documented."""
+    assert service.__file__ is not None
+    return (Path(service.__file__).parents[1] / "docs" / "settings.md").read_text()
+
+
 def serve(*options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run `misclick serve`, which has to end by itself."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(ENV_PREFIX)}
@@ -74,14 +83,34 @@ def help_text() -> str:
     return " ".join(serve("--help", COLUMNS="500").stdout.split())
 
 
+@pytest.mark.parametrize(
+    ("what", "most"),
+    [
+        ("features of a model", spec.MAX_FEATURES),
+        ("labels of a model", spec.MAX_LABELS),
+        ("labels x features", spec.MAX_WEIGHTS),
+        ("rows of a neighbour learner's window", spec.MAX_WINDOW_ROWS),
+        ("challengers of a model", spec.MAX_CHALLENGERS),
+        ("rounds that an evaluation looks at", RECORDED),
+        ("pending decisions of a model (`max_pending`)", spec.MAX_PENDING),
+        ("log kept (`log_keep`)", spec.MAX_LOG_KEEP),
+    ],
+)
+def test_a_limit_is_what_is_documented(what: str, most: int) -> None:
+    """Users plan by the table: no limit moves without it."""
+    rows = settings_page().splitlines()
+    (row,) = [line for line in rows if line.startswith(f"| {what} |")]
+    assert re.match(rf"{most:,}\b(?!,\d)", row.split(" | ")[1])
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_setting_is_documented(name: str, help_text: str) -> None:
     """Variable, option, default and description stand in docs/settings.md and in --help."""
     field = Settings.model_fields[name]
-    assert service.__file__ is not None
-    docs = (Path(service.__file__).parents[1] / "docs" / "settings.md").read_text()
     (row,) = [
-        line for line in docs.splitlines() if line.startswith(f"| `{ENV_PREFIX}{name.upper()}`")
+        line
+        for line in settings_page().splitlines()
+        if line.startswith(f"| `{ENV_PREFIX}{name.upper()}`")
     ]
     assert field.description
     bounds = [

@@ -75,6 +75,8 @@ async def test_another_incarnation_is_gone(store_url: str) -> None:
             store.admit(stranger, [(nonce(1), 0, 1)], 0),
             tell(store, stranger, [example(1)], 0),
             store.expire_due(stranger),
+            store.withdraw(stranger, [nonce(1)]),
+            store.count_rewinds(stranger, 1),
             store.append(stranger, "r", nonce(1), b"{}", ("rates", "", "x")),
             store.read(stranger, 0),
             store_snapshot(store, stranger, Snapshot(1, "", "", [])),
@@ -241,7 +243,7 @@ async def test_half_an_import_ends_by_itself(
 ) -> None:
     """What an import leaves whose worker was killed does not stay for ever."""
     for module in (store_module, snapshots):
-        monkeypatch.setattr(module, "IMPORT_LEASE_MS", 200)
+        monkeypatch.setattr(module, "IMPORT_LEASE_MS", 1000)
     async with opened(store_url) as store:
         source = await make(store)
         await learn(store, source, 1, 2)
@@ -251,12 +253,12 @@ async def test_half_an_import_ends_by_itself(
         assert await client.pttl(f"mc:{{{key}}}:meta") > 0
         for entry in await whole_log(store, source):
             # It lasts as long as something comes.
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(0.6)
             await store.import_entries(key, "t", [entry])
         await put_parts(store, key, (IMPORTING, "t"), [b"state"])
         assert len(await client.keys(keys)) == 3
         assert await store.by_age([key, source.key]) == [source.key, key]
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1.2)
         assert await client.keys(keys) == []
         assert await store.by_age([key, source.key]) == [source.key]
         with pytest.raises(ModelGone):

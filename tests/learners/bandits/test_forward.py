@@ -188,19 +188,23 @@ def test_drift_follows() -> None:
 
 
 def test_a_new_label_begins_as_the_others() -> None:
-    """It has the mean of their weights and rates, and the share that an unknown one has."""
-    learner = taught(Forward(3, 2, n_waves=5), 7, 400)
-    sure = np.zeros(2)
-    learner.set_label_rates(np.array([0.1, 0.3]), np.array([0.0, 0.2]), sure, sure)
+    """It has the mean of their weights and rates, and the share that an unknown one has.
+
+    Those of a label that is no more count for nothing.
+    """
+    learner = taught(Forward(3, 3, n_waves=5), 7, 400)
+    learner.retire_label(2)
+    sure = np.zeros(3)
+    learner.set_label_rates(np.array([0.1, 0.3, 0.2]), np.array([0.0, 0.2, 0.1]), sure, sure)
     x = np.array([1.0, -0.5, 2.0])
-    clicks = learner.relevance(x) * [0.9, 0.5] + [0.1, 0.3]
-    assert learner.add_label() == 2
-    assert [float(rates[2]) for rates in learner.label_rates] == pytest.approx([0.2, 0.1])
+    clicks = learner.relevance(x)[:2] * [0.9, 0.5] + [0.1, 0.3]
+    assert learner.add_label() == 3
+    assert [float(rates[3]) for rates in learner.label_rates] == pytest.approx([0.2, 0.1])
     new = learner.relevance(x)
-    np.testing.assert_allclose(new[2], (clicks.mean() - 0.2) / 0.7, rtol=1e-9)
-    gap = new.max() - new[2]
+    np.testing.assert_allclose(new[3], (clicks.mean() - 0.2) / 0.7, rtol=1e-9)
+    gap = new.max() - new[3]
     share = 1 / (3 + 20 * float(np.mean([0.9, 0.5, 0.7])) * gap)
-    np.testing.assert_allclose(learner.distribution(x).probabilities[2], share, rtol=1e-9)
+    np.testing.assert_allclose(learner.distribution(x).probabilities[3], share, rtol=1e-9)
 
 
 def test_a_label_that_nobody_was_shown_says_nothing_of_others() -> None:

@@ -179,17 +179,21 @@ def test_a_late_click_on_a_retired_label_counts() -> None:
 
 
 def test_a_new_label_begins_as_the_others() -> None:
-    """It has the mean of their weights and what is known of all rates, and is tried at once."""
-    learner = taught(ForwardSoftmax(3, 2, n_waves=5), 7, 400)
+    """It has the mean of their weights and what is known of all rates, and is tried at once.
+
+    Those of a label that is no more count for nothing.
+    """
+    learner = taught(ForwardSoftmax(3, 3, n_waves=5), 7, 400)
+    learner.retire_label(2)
     learner.set_rates(0.1, 0.2)
     weights = np.asarray(learner.state()["weights"])
-    assert learner.add_label() == 2
-    np.testing.assert_allclose(np.asarray(learner.state()["weights"])[2], weights.mean(0))
-    assert [float(rates[2]) for rates in learner.label_rates] == pytest.approx([0.1, 0.2])
+    assert learner.add_label() == 3
+    np.testing.assert_allclose(np.asarray(learner.state()["weights"])[3], weights[:2].mean(0))
+    assert [float(rates[3]) for rates in learner.label_rates] == pytest.approx([0.1, 0.2])
     x = np.array([1.0, -0.5, 2.0])
     chances = learner.relevance(x)
-    share = 1 / (3 + 20 * 0.7 * (chances.max() - chances[2]))
-    np.testing.assert_allclose(learner.distribution(x).probabilities[2], share, rtol=1e-9)
+    share = 1 / (3 + 20 * 0.7 * (chances.max() - chances[3]))
+    np.testing.assert_allclose(learner.distribution(x).probabilities[3], share, rtol=1e-9)
 
 
 def test_waves_bend() -> None:

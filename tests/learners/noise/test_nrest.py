@@ -5,16 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from learners import RCINE, InputError, Outcome, ParameterError
+from learners.noise import nrest
 from learners.noise.estimate import CancelledError
 from learners.noise.held_out import RULES, read
 from learners.noise.nrest import BINS, NREst, Trained, _histogram
-from learners.noise.nrest_network import Arrays
+from learners.noise.nrest_network import Arrays, Fold, train_fold
 
 Block = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -182,7 +184,7 @@ def test_warm_networks_say_of_an_instance_what_they_said(block: Block, trained: 
         scaled = (xs - networks["center"]) / networks["spread"]
         return scaled @ networks["hidden_1"] + networks["bias_1"][:, np.newaxis]
 
-    assert first_layer(after) == pytest.approx(first_layer(before), abs=1e-4)
+    np.testing.assert_allclose(first_layer(after), first_layer(before), rtol=1e-6, atol=1e-4)
 
 
 def test_warm_start_of_another_shape_is_refused(block: Block, trained: Trained) -> None:
@@ -212,6 +214,19 @@ def test_time_limit(block: Block) -> None:
     assert estimate.rates is None
     assert estimate.epochs == 0
     assert np.isfinite(estimate.loss)
+
+
+def test_each_fold_has_its_share_of_the_time(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first took all of it, so the last told nothing of what it was to tell."""
+    ends_s: list[float] = []
+
+    def told(*given: Any) -> Fold:
+        ends_s.append(given[-1].until_s)
+        return train_fold(*given)
+
+    monkeypatch.setattr(nrest, "train_fold", told)
+    NREst(4, most_epochs=1, time_limit_s=300.0).estimate(*block)
+    assert np.diff(ends_s) == pytest.approx([100.0, 100.0])
 
 
 def test_progress(block: Block) -> None:
