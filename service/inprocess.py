@@ -42,7 +42,8 @@ class InProcessPlayer:
         for request in items:
             nonce = nonce_of_request(request.request_id)
             decision = self._fold.decide(request.x, nonce, repeatable=False)
-            self._pending[request.request_id] = (nonce, decision)
+            if request.answered:
+                self._pending[request.request_id] = (nonce, decision)
             played.append(
                 Played(
                     request.request_id,

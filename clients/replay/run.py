@@ -22,10 +22,13 @@ class Request(NamedTuple):
         `replay-{seed}-{round}`: the player draws by it, so equal ids mean equal draws.
     x
         Shape (d,), float32, finite. A row of the data set: not to be written to.
+    answered
+        Whether feedback will come: of a decision whose feedback is dropped nothing need be kept.
     """
 
     request_id: str
     x: NDArray[np.float32]
+    answered: bool = True
 
 
 class Played(NamedTuple):
@@ -194,8 +197,10 @@ class Replay:
         for block in self.stream.blocks():
             for rounds in _batches(block, self.batch):
                 requests = [
-                    Request(f"replay-{self.stream.seed}-{number}", x[row])
-                    for number, row in enumerate(rounds.rows, start=rounds.first)
+                    Request(f"replay-{self.stream.seed}-{number}", x[row], arrival >= 0)
+                    for number, (row, arrival) in enumerate(
+                        zip(rounds.rows, rounds.arrivals, strict=True), start=rounds.first
+                    )
                 ]
                 for lane in self._lanes:
                     lane.play(rounds, requests)
