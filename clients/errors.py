@@ -180,18 +180,4 @@ class UnavailableError(ApiError):
 
 
 #: Error code of a body -> the class that is raised for it.
-BY_CODE: dict[str, type[ApiError]] = {
-    kind.code: kind
-    for kind in (
-        MalformedError,
-        UnauthorizedError,
-        ForbiddenError,
-        NotFoundError,
-        ConflictError,
-        TooLargeError,
-        UnsupportedMediaTypeError,
-        InvalidError,
-        TooManyRequestsError,
-        UnavailableError,
-    )
-}
+BY_CODE: dict[str, type[ApiError]] = {kind.code: kind for kind in ApiError.__subclasses__()}

@@ -6,12 +6,12 @@ name; nothing is coerced, filled in or dropped.
 
 from __future__ import annotations
 
-import math
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from heapq import nsmallest
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,18 +33,23 @@ MAX_HASHED = 4096
 A_NUMBER = f"a finite number within {MAX_VALUE:g} of 0"
 
 
-class Encoder(Protocol):
+class Encoder(ABC):
     """Turns instances into rows of `size` float32, of which some are `numbers`, a mask."""
 
     size: int
     #: The other columns are 1 where a category has their value, and 0.
     numbers: BoolArray
 
+    @abstractmethod
     def encode(self, instance: Instance, where: str = "x") -> Row:
         """Return the instance's row, or raise `Invalid` naming what is wrong under `where`."""
 
     def encode_many(self, instances: Sequence[Instance], first: int = 0) -> Rows:
         """Return one row an instance; errors are named `items[first + i].x...`."""
+        rows = np.empty((len(instances), self.size), dtype=np.float32)
+        for i, instance in enumerate(instances):
+            rows[i] = self.encode(instance, f"items[{first + i}].x")
+        return rows
 
 
 def make_encoder(spec: ModelSpec) -> Encoder:
@@ -57,7 +62,7 @@ def make_encoder(spec: ModelSpec) -> Encoder:
     return HashedEncoder(features)
 
 
-class DenseEncoder:
+class DenseEncoder(Encoder):
     """A list of `size` numbers."""
 
     def __init__(self, size: int) -> None:
@@ -99,7 +104,7 @@ class DenseEncoder:
             raise Invalid.of(where, f"a list of {self.size} numbers", f"{len(instance)} numbers")
 
 
-class NamedEncoder:
+class NamedEncoder(Encoder):
     """Declared numbers and categories, every one of them present."""
 
     def __init__(self, features: NamedFeatures) -> None:
@@ -140,10 +145,6 @@ class NamedEncoder:
         _raise_details(details)
         return row
 
-    def encode_many(self, instances: Sequence[Instance], first: int = 0) -> Rows:
-        """Return one row an instance."""
-        return _encode_each(self, instances, first)
-
     def _missing_and_unknown(self, instance: Mapping[str, Value], where: str) -> list[Detail]:
         declared = self._numbers.keys() | self._categories.keys()
         missing = [
@@ -158,7 +159,7 @@ class NamedEncoder:
         return missing + unknown
 
 
-class HashedEncoder:
+class HashedEncoder(Encoder):
     """Any names: a number adds to its name's column, a string 1 to the column of `name=value`."""
 
     def __init__(self, features: HashedFeatures) -> None:
@@ -188,22 +189,16 @@ class HashedEncoder:
             raise Invalid.of(where, "features whose sum in no column is beyond 1e6", "larger ones")
         return wide.astype(np.float32)
 
-    def encode_many(self, instances: Sequence[Instance], first: int = 0) -> Rows:
-        """Return one row an instance."""
-        return _encode_each(self, instances, first)
-
     def _add(self, row: NDArray[np.float64], key: str, value: float) -> None:
         digest = int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "little")
         row[(digest >> 1) % self.size] += value if digest & 1 else -value
 
 
 def _is_usable(value: object) -> bool:
-    return (
-        isinstance(value, float | int)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and abs(value) <= MAX_VALUE
-    )
+    if isinstance(value, bool) or not isinstance(value, float | int):
+        return False
+    # NaN fails the comparison.
+    return abs(value) <= MAX_VALUE
 
 
 def _all_usable(wide: NDArray[np.float64]) -> bool:
@@ -224,10 +219,3 @@ def _name_unusable(wide: NDArray[np.float64], wheres: Sequence[str]) -> Invalid:
 def _raise_details(details: list[Detail]) -> None:
     if details:
         raise Invalid.all_of(details)
-
-
-def _encode_each(encoder: Encoder, instances: Sequence[Instance], first: int) -> Rows:
-    rows = np.empty((len(instances), encoder.size), dtype=np.float32)
-    for i, instance in enumerate(instances):
-        rows[i] = encoder.encode(instance, f"items[{first + i}].x")
-    return rows

@@ -80,24 +80,9 @@ class IdSigner:
         return decision if hmac.compare_digest(self.sign(decision), text) else None
 
 
-class NonceSource:
-    """Nonces that were never used, from the system's random numbers taken in bulk.
-
-    A call of the system for each would cost more than the round of a learner.
-    """
-
-    _BULK = 1024
-
-    def __init__(self) -> None:
-        self._bulk = b""
-        self._at = 0
-
-    def next(self) -> bytes:
-        """Return a fresh nonce."""
-        if self._at == len(self._bulk):
-            self._bulk, self._at = os.urandom(NONCE_BYTES * self._BULK), 0
-        self._at += NONCE_BYTES
-        return self._bulk[self._at - NONCE_BYTES : self._at]
+def fresh_nonce() -> bytes:
+    """Return a nonce that was never used."""
+    return os.urandom(NONCE_BYTES)
 
 
 def nonce_of_request(request_id: str, what: bytes = DECISION) -> bytes:

@@ -18,7 +18,7 @@ from service.errors import Conflict, Invalid, NotFound, Unavailable, Unreadable,
 from service.events import ChallengerChange, Kind, LabelChange, Rates, RatesByLabel
 from service.fold import Fold
 from service.host import Host
-from service.ids import NonceSource
+from service.ids import fresh_nonce
 from service.labels import Listed, labels_text, parse_labels
 from service.meta import Meta
 from service.model_wire import (
@@ -51,7 +51,6 @@ class Models:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._store = host.store
-        self._nonces = NonceSource()
 
     async def create(self, caller: Caller, spec: ModelSpec) -> tuple[ModelOut, bool]:
         """Create a model; return it, and whether it is new."""
@@ -150,7 +149,7 @@ class Models:
         self, replica: Replica, kind: Kind, record: bytes, guard: tuple[str, str, str]
     ) -> int | None:
         """Append an event, and fold it; None where the field that guards it has changed."""
-        seq = await self._store.append(replica.address, kind, self._nonces.next(), record, guard)
+        seq = await self._store.append(replica.address, kind, fresh_nonce(), record, guard)
         await replica.catch_up()
         return seq
 

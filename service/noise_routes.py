@@ -155,10 +155,7 @@ def _rates(replica: Replica) -> wire.RatesOut:
     if told is not None and (_known(contest) or not user.learns_rates):
         # What it uses itself may be each label's.
         return wire.RatesOut(told.rho_0, told.rho_1)
-    if user.takes_label_rates:
-        return wire.RatesOut(*(float(rates.mean()) for rates in user.label_rates))
-    state = user.state()
-    return wire.RatesOut(float(state["rho_0"]), float(state["rho_1"]))
+    return wire.RatesOut(*(getattr(user, name) for name in ("rho_0", "rho_1")))
 
 
 def _label_rates(fold: Fold) -> dict[str, wire.RatesOut]:

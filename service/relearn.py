@@ -36,7 +36,7 @@ from service.events import (
 )
 from service.fold import Fold
 from service.host import Host, initial_fields
-from service.ids import NonceSource
+from service.ids import fresh_nonce
 from service.labels import Listed, labels_text, parse_labels
 from service.model_wire import RelearnedOut, RelearnIn, Span
 from service.replica import Replica
@@ -145,8 +145,8 @@ def _beginning(source: Source) -> list[Event]:
         payloads.append((Kind.LABELS, LabelChange([], retired)))
     if source.rates is not None:
         payloads.append((Kind.RATES, source.rates))
-    nonces, now_ms = NonceSource(), round(time.time() * 1000)
-    return [Event(kind, now_ms, nonces.next(), None, payload) for kind, payload in payloads]
+    now_ms = round(time.time() * 1000)
+    return [Event(kind, now_ms, fresh_nonce(), None, payload) for kind, payload in payloads]
 
 
 class _Found:

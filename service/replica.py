@@ -32,7 +32,7 @@ from service.ids import (
     ROUND,
     DecisionId,
     IdSigner,
-    NonceSource,
+    fresh_nonce,
     nonce_of_request,
 )
 from service.meta import Meta
@@ -76,7 +76,6 @@ class Replica(Follower):
         super().__init__(store, key, meta)
         self.sign_with(secret)
         self.used_at_s = self.snapshot_at_s = time.monotonic()
-        self._nonces = NonceSource()
         self._decision_s = GUESS_S
         #: Events that calls under way append, and that come with their answers.
         self._coming = 0
@@ -320,7 +319,7 @@ class Replica(Follower):
             await self.catch_up()
 
     def _nonce(self, request_id: str | None, what: bytes = DECISION) -> bytes:
-        return self._nonces.next() if request_id is None else nonce_of_request(request_id, what)
+        return fresh_nonce() if request_id is None else nonce_of_request(request_id, what)
 
 
 def _decided(answer: Decided | Exception) -> Decided:

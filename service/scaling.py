@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from learners.errors import StateError, expected
@@ -15,48 +13,32 @@ from service.spec import ModelSpec
 MOST_INSTANCES = 2**53
 
 
-class Scaling(Protocol):
-    """Scales rows, and learns how from the instances that are folded."""
+def make_scaling(spec: ModelSpec, numbers: BoolArray) -> Scaling:
+    """Return the scaling that a spec names, of instances of which these columns are numbers."""
+    if spec.scaling == "standard":
+        return Standard(numbers)
+    return Unit() if spec.scaling == "unit" else Scaling()
+
+
+class Scaling:
+    """Scales rows, and learns how from those that are folded; this one leaves them as they came."""
 
     def observe(self, x: FloatArray) -> None:
         """Take one folded instance into account."""
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Return `x`, shape (d,) or (n, d), scaled."""
+        return x
 
     def state(self) -> State:
         """Return what is remembered."""
+        return {}
 
     def restore(self, state: State) -> None:
         """Remember what `state` says."""
 
 
-def make_scaling(spec: ModelSpec, numbers: BoolArray) -> Scaling:
-    """Return the scaling that a spec names, of instances of which these columns are numbers."""
-    if spec.scaling == "standard":
-        return Standard(numbers)
-    return Unit() if spec.scaling == "unit" else Unscaled()
-
-
-class Unscaled:
-    """Leave instances as they came."""
-
-    def observe(self, x: FloatArray) -> None:
-        """Nothing to remember."""
-
-    def apply(self, x: FloatArray) -> FloatArray:
-        """Return `x` itself."""
-        return x
-
-    def state(self) -> State:
-        """Return nothing."""
-        return {}
-
-    def restore(self, state: State) -> None:
-        """Nothing to restore."""
-
-
-class Unit(Unscaled):
+class Unit(Scaling):
     """Divide each instance by its Euclidean norm; the zero instance stays."""
 
     def apply(self, x: FloatArray) -> FloatArray:
@@ -66,7 +48,7 @@ class Unit(Unscaled):
         return x / np.where(norm > 0.0, norm, 1.0)
 
 
-class Standard:
+class Standard(Scaling):
     """Subtract the running mean and divide by the running standard deviation.
 
     Mean and sum of squared deviations follow Welford's update, element-wise, so the state is

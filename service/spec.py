@@ -350,7 +350,7 @@ class ModelSpec(Strict):
         return self.estimate_every or DEFAULT_ESTIMATE
 
     def to_json(self) -> str:
-        """Return the canonical JSON text: equal specs have equal texts."""
+        """Return the JSON text."""
         return self.model_dump_json()
 
     @classmethod

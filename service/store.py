@@ -271,11 +271,7 @@ class Store:
             raise LogBroken(f"the log at event {seq} is not the one that was decided with")
         now_ms = int(reply[1])
         answers = [
-            Recorded(now_ms, None, False)
-            if not old
-            else Recorded(now_ms, None, True)
-            if old == b"full"
-            else Recorded(now_ms, old, False)
+            Recorded(now_ms, None if old in (b"", b"full") else old, old == b"full")
             for old in reply[3]
         ]
         for (nonce, _, record), old in zip(items, reply[3], strict=True):

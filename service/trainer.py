@@ -27,7 +27,7 @@ from service.address import Address
 from service.errors import ServiceError, Unavailable
 from service.estimates import CLAIM_LOST, LEASE_MS, Estimates
 from service.events import Rates, RatesByLabel
-from service.ids import NonceSource
+from service.ids import fresh_nonce
 from service.labels import parse_labels
 from service.logs import configure
 from service.newest import read_newest
@@ -59,15 +59,6 @@ class Block(NamedTuple):
     feedback: NDArray[np.int64]
 
 
-class Claimed(NamedTuple):
-    """What this process was started for."""
-
-    key: str
-    uid: str
-    token: str
-    number: int
-
-
 def main() -> int:
     """Make the estimate; return 0 when its result is stored."""
     parser = argparse.ArgumentParser(prog="service.trainer", description=__doc__)
@@ -80,32 +71,32 @@ def main() -> int:
     settings = Settings()
     configure(settings.log_level)
     try:
-        return asyncio.run(_run(settings, Claimed(args.key, args.uid, args.token, args.number)))
+        return asyncio.run(_run(settings, args.key, args.uid, args.token, args.number))
     except ServiceError as error:
         log.warning("the estimate was given up", extra={"why": str(error)})
         return 1
 
 
-async def _run(settings: Settings, claimed: Claimed) -> int:
+async def _run(settings: Settings, key: str, uid: str, token: str, number: int) -> int:
     begin_s = time.monotonic()
     store = Store(connect(settings.store_url(), settings.redis_timeout_s))
-    meta = await _patiently(lambda: store.meta(claimed.key))
-    address = Address.of(claimed.key, claimed.uid, meta.spec)
+    meta = await _patiently(lambda: store.meta(key))
+    address = Address.of(key, uid, meta.spec)
     estimates = Estimates(store, address)
     labels = [each.name for each in parse_labels(meta.labels)]
     lost, progress = threading.Event(), Progress()
-    keeping = asyncio.create_task(_keep(estimates, claimed.token, progress, lost))
+    keeping = asyncio.create_task(_keep(estimates, token, progress, lost))
     try:
         block = await _patiently(lambda: read_block(store, address, meta.spec))
         found = await asyncio.to_thread(
-            estimate, block, len(labels), claimed.number, settings, progress, lost
+            estimate, block, len(labels), number, settings, progress, lost
         )
         if found is None:
-            log.info("the claim was lost", extra={"model": claimed.key})
+            log.info("the claim was lost", extra={"model": key})
             return CLAIM_LOST
         took_s = time.monotonic() - begin_s
-        result = result_of(found, claimed.number, labels, len(block.labels), took_s)
-        end = (claimed.token, NonceSource().next(), record_of(result), result)
+        result = result_of(found, number, labels, len(block.labels), took_s)
+        end = (token, fresh_nonce(), record_of(result), result)
         # Said twice, because an answer got lost, it ends nothing twice.
         stored = await _patiently(lambda: estimates.finish(*end))
     finally:

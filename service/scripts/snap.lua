@@ -16,13 +16,8 @@ if ARGV[7] == '' then
 elseif redis.call('HGET', snap, 'digest') ~= ARGV[7] then
   return {'older'}
 end
-if seq == tonumber(head[2]) then
-  if head[3] ~= ARGV[3] then return {'foreign'} end
-else
-  local id = string.format('%.0f-0', seq)
-  local entry = redis.call('XRANGE', log, id, id)[1]
-  if not entry or entry[2][4] ~= ARGV[3] then return {'foreign'} end
-end
+--include _lies_on
+if not lies_on(ARGV[2], ARGV[3]) then return {'foreign'} end
 local named = {}
 for at = 1, #ARGV[5], 32 do
   local name = string.sub(ARGV[5], at, at + 31)
