@@ -44,7 +44,7 @@ def check_outputs(**files: Path | None) -> None:
     for option, path in files.items():
         if path is None:
             continue
-        other = seen.setdefault(path.absolute(), option)
+        other = seen.setdefault(path.resolve(), option)
         if other != option:
             raise InputError(f"--{option}: expected another file than --{other}, got '{path}'")
         if path.is_dir():
@@ -63,7 +63,7 @@ def _check_writable(option: str, path: Path) -> None:
     with writing(option, path), path.open("ab"):
         pass
     if not there:
-        path.unlink()
+        path.resolve().unlink()
 
 
 @contextmanager

@@ -181,7 +181,7 @@ def _check(args: argparse.Namespace) -> None:
     """Refuse what would only be noticed after the last round."""
     check_outputs(json=args.json, png=args.png)
     for option, path in (("json", args.json), ("png", args.png)):
-        if path is not None and path.absolute() == Path(args.data).absolute():
+        if path is not None and path.resolve() == Path(args.data).resolve():
             raise InputError(f"--{option}: expected another file than the data, got '{path}'")
     if args.window < 1:
         raise InputError(f"--window: expected at least 1 round, got {args.window}")

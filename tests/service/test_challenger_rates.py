@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from learners.neighbors.bandit import NeighborBandit
 from tests.service.apps import Json, app_client, create, spec_of
 from tests.service.test_challengers import BPA, RCINE
 
@@ -114,3 +115,19 @@ async def test_one_that_was_promoted_has_its_rates_estimated(client: httpx.Async
     assert (await client.get(f"{path}/noise")).json()["estimate_every"] == 10_000
     await client.post(f"{path}/challengers/rates/promote")
     assert (await client.get(f"{path}/noise")).json()["estimate_every"] == 50_000
+
+
+async def test_rates_are_read_without_the_rest_of_a_state(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two numbers were taken out of a copy of 31 MiB, and others waited meanwhile."""
+    learner = {"kind": "neighbor_bandit", "rho_0": 0.1, "rho_1": 0.3}
+    path = await create(client, learner=learner)
+
+    def copied(_: NeighborBandit) -> None:
+        raise AssertionError("the state is copied")
+
+    monkeypatch.setattr(NeighborBandit, "state", copied)
+    answer = await client.get(f"{path}/noise")
+    monkeypatch.undo()
+    assert answer.json()["rates"] == {"rho_0": 0.1, "rho_1": 0.3}

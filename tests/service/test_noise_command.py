@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import os
 import re
+from argparse import Namespace
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from clients import (
@@ -24,11 +26,13 @@ from clients import (
     Retries,
     WindowNoise,
 )
-from service import commands
+from service import commands, noise_command
 from service.auth import Scope, new_key
 from service.cli import main
 from service.noise_command import wait
+from service.outputs import terminal
 from tests.clients.conftest import fresh_spec
+from tests.clients.test_noise_report import estimate, noise
 from tests.serving import Restarts, Service, running_service
 
 RHO_0, RHO_1 = 0.1, 0.25
@@ -271,3 +275,25 @@ def test_the_key_comes_from_the_environment(
         assert main(command) == 0
     assert "only" not in (out := capsys.readouterr().out)
     assert "every 50,000 feedbacks" in out
+
+
+def test_a_picture_says_whether_its_estimate_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is passed on without what was printed beside it."""
+    titles: list[str] = []
+    monkeypatch.setattr(noise_command, "plot", lambda *_, title: titles.append(title))
+    for one in (estimate(2), replace(estimate(2), trusted=False)):
+        noise_command._draw(Namespace(model="ads", png=tmp_path / "q"), noise(one))
+    title = "ads: estimate 7 from 12,345 rounds"
+    assert titles == [title, f"{title}, not trusted"]
+
+
+def test_the_newest_estimate_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Older ones tell of another hour."""
+    labels = tuple(replace(each, label="old", shown=77) for each in estimate(2).by_label)
+    old = replace(estimate(2), number=6, examples=11, by_label=labels)
+    noise_command._show(noise(estimate(2), old), terminal())
+    shown = capsys.readouterr().out
+    assert "label [1]" in shown
+    assert "77" not in shown

@@ -80,3 +80,32 @@ def test_a_number_is_not_cut_off(
     assert "22,608" in shown
     # Nor are names made more colourful.
     assert "a:100:b" in shown
+
+
+def test_one_file_by_two_paths_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The picture was written over the results."""
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="another file than --json"):
+        check_outputs(json=Path("a"), png=Path("sub/../a"))
+
+
+def test_looking_whether_a_link_can_be_written_leaves_it(tmp_path: Path) -> None:
+    """It was removed, and what it led to stayed, empty."""
+    link = tmp_path / "link"
+    link.symlink_to("target")
+    check_outputs(json=link)
+    assert link.is_symlink()
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_wide_terminal_shows_a_wide_table_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Eighty columns are the least, not the most."""
+    monkeypatch.setenv("COLUMNS", "150")
+    table = Table()
+    table.add_column("learner", overflow="fold")
+    table.add_row("n" * 100)
+    print_table(table)
+    assert "n" * 100 in capsys.readouterr().out

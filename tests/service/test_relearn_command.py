@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
 from clients import Client, Relearned, Round
+from service import relearn_command
 from service.cli import main
 from service.relearn_command import said_of
 from tests.clients.conftest import fresh_spec
@@ -82,3 +86,22 @@ def test_mistakes_are_told_in_one_line(
         said = capsys.readouterr().err
         assert complaint in said
         assert said.count("\n") == 1
+
+
+def test_each_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two bad hours the second was learned all the same."""
+    asked: list[Any] = []
+
+    def relearn(_: str, name: str, *, without: list[Any], learner: object) -> Relearned:
+        assert learner is None
+        asked.extend(without)
+        none = dict.fromkeys(("seq", "learned", "clicks", "left_out", "left_out_clicks"), 0)
+        return Relearned(name=name, first_ms=None, last_ms=None, refused=0, **none)
+
+    service = nullcontext(SimpleNamespace(relearn=relearn))
+    monkeypatch.setattr(relearn_command, "client_of", lambda _: service)
+    times = ("2026-03-01T02:00Z/", "/2026-02-01T00:00Z")
+    command = ["relearn", "a", "b", "--url", "http://x", "--without", times[0]]
+    assert main([*command, "--without", times[1]]) == 0
+    first, second = datetime(2026, 3, 1, 2, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
+    assert asked == [(first, None), (None, second)]

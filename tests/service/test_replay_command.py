@@ -338,3 +338,43 @@ def test_a_picture_says_all_that_happens_to_feedback(
     assert main(["replay", "segments", *command, "--delay", "0:5", "--drop", ".1"]) == 0
     rates = "false clicks .2, missed clicks 0"
     assert titles == [rates, f"{rates}\ndelay 0:5, drop 0.1"]
+
+
+@pytest.mark.parametrize("data", ["../run/mine.csv", "link.csv"])
+def test_the_data_are_not_overwritten_by_another_path(
+    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Results took the place of somebody's only table."""
+    run, content = tmp_path / "run", "x,label\n0,a\n1,b\n"
+    run.mkdir()
+    (run / "mine.csv").write_text(content)
+    (run / "link.csv").symlink_to("mine.csv")
+    monkeypatch.chdir(run)
+    command = ["replay", data, "--horizon", "5", "--learner", "bpa", "--json", "mine.csv"]
+    assert main(command) == 2
+    assert "--json: expected another file than the data" in capsys.readouterr().err
+    assert (run / "mine.csv").read_text() == content
+
+
+def test_options_reach_the_stream_and_the_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Options that are read and then forgotten are noticed by nobody."""
+    scales: list[str] = []
+    monkeypatch.setattr(replay_command, "plot", lambda *_, scale, **__: scales.append(scale))
+    out = tmp_path / "results.json"
+    for scale in ("linear", "log"):
+        command = f"replay segments --learner bpa --horizon 20 --no-replacement --scale {scale}"
+        command += f" --rho-0 .1:.3 --rho-1 .1:.3 --json {out} --png {tmp_path / 'x'}"
+        assert main(command.split()) == 0
+    assert scales == ["linear", "log"]
+    found = json.loads(out.read_text())
+    assert found["replacement"] is False
+    assert found["noise"]["rho_0"] != found["noise"]["rho_1"]
+
+
+def test_all_that_holds_feedback_back_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """A replay that a service would refuse after hours is refused at once."""
+    command = "replay segments --learner=bpa --url=http://127.0.0.1:9 --horizon=3000000"
+    assert main([*command.split(), "--delay=600000", "--shuffle=600000"]) == 2
+    assert "at a time over HTTP, got 1,200,000" in capsys.readouterr().err

@@ -1,6 +1,8 @@
 """The same stream in-process and over HTTP."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from clients import Client, Dense, InputError, ModelSpec
 from clients.replay.datasets import load
 from clients.replay.http_player import HttpPlayer
-from clients.replay.run import Played, Player, Replay, Request
+from clients.replay.run import Click, Played, Player, Replay, Request
 from clients.replay.stream import ClickStream, Noise
 from service.inprocess import InProcessPlayer
 from service.replay_command import plain
@@ -110,3 +112,30 @@ def test_a_learner_of_labels_cannot_play(service: Service) -> None:
         player = HttpPlayer(client, spec.name)
         with pytest.raises(InputError, match="takes feedback"):
             player.predict([Request("r", np.zeros(3, dtype=np.float32))])
+
+
+def test_a_repeated_click_takes_back_nothing() -> None:
+    """What is heard twice was taught at its first seq: later decisions know more than that."""
+    asked: list[int | None] = []
+
+    class Service:
+        """Receipts out of order, and what is asked for."""
+
+        def feedback_batch(self, *_: object) -> list[Any]:
+            return [SimpleNamespace(seq=7), SimpleNamespace(seq=3)]
+
+        def feedback(self, *_: object) -> Any:
+            return SimpleNamespace(seq=3)
+
+        def predict(self, *_: object, min_seq: int | None, **__: object) -> Any:
+            asked.append(min_seq)
+            return SimpleNamespace(decision_id="d", label="a", greedy="a", propensity=1.0)
+
+    service: Any = Service()
+    player = HttpPlayer(service, "ads")
+    request = [Request("r", np.zeros(1, dtype=np.float32))]
+    player.feedback([Click("d", 1), Click("c", 1)])
+    player.predict(request)
+    player.feedback([Click("c", 1)])
+    player.predict(request)
+    assert asked == [7, 7]

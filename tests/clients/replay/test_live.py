@@ -64,3 +64,15 @@ def test_a_name_with_brackets_stays_whole(
 ) -> None:
     """Rich takes [b] for the beginning of bold text, and [/b] alone for a mistake."""
     assert "one[/b]" in show(monkeypatch, terminal=terminal, round_s=1, name="one[/b]")
+
+
+def test_the_time_left_is_what_the_rest_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """120 rounds in 30 s: the other 280 take 70."""
+    out, track = io.StringIO(), Track(400)
+    monkeypatch.setattr(time, "perf_counter", lambda: 1000 + track.done / 4)
+    console = Console(file=out, force_terminal=False, width=100)
+    with LiveBoard({"one": track}, 400, window=10, console=console) as board:
+        for done in range(1, 121):
+            track.record(wrong=False, wrong_greedy=False)
+            board.update(done)
+    assert out.getvalue().splitlines()[-1].endswith("4 rounds/s, 70 s left")

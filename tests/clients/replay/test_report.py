@@ -198,3 +198,31 @@ def _of(figure: Figure) -> tuple[NDArray[np.float64], BboxBase]:
     assert legend is not None
     points = [axes.transData.transform(np.asarray(line.get_xydata())) for line in axes.lines]
     return np.concatenate(points), legend.get_window_extent()
+
+
+def _falling() -> Track:
+    track = Track(100)
+    for number in range(100):
+        track.record(wrong=number < 50, wrong_greedy=number < 20)
+    return track
+
+
+def test_each_column_has_its_own_error() -> None:
+    """All errors, the last ones, and the greedy label's: alike, they may change places unseen."""
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(table({"one": _falling()}, window=80))
+    (line,) = [line for line in capture.get().splitlines() if "one" in line]
+    assert [cell.strip() for cell in line.split("│")[2:5]] == ["50.0 %", "37.5 %", "20.0 %"]
+    stream = ClickStream(DATA, horizon=100)
+    (one,) = as_json(stream, {"one": _falling()}, window=10, elapsed_s=1.0)["learners"]
+    assert (one["error"], one["window_error"], one["greedy_error"]) == (0.5, 0.0, 0.2)
+
+
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_a_curve_is_where_its_errors_are(scale: Scale) -> None:
+    """None was ever drawn below 50 %, and nobody noticed."""
+    track = _falling()
+    (line,) = _drawn({"all": {"one": track}}, title="Test", scale=scale).axes[0].lines
+    rounds = np.asarray(line.get_xdata()).astype(np.int64)
+    assert np.asarray(line.get_ydata()).tolist() == track.curve(rounds).tolist()

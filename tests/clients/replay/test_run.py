@@ -181,3 +181,21 @@ def test_options_are_checked() -> None:
     for batch in (0, 4097):
         with pytest.raises(InputError, match=f"batch: expected 1 to 4,096, got {batch}"):
             Replay(stream, {"cheat": Cheat()}, batch=batch)
+
+
+def test_what_is_under_way_at_the_end_comes_in_order_of_arrival() -> None:
+    """As all before it."""
+    stream = ClickStream(DATA, horizon=40, noise=Noise(delay=(40, 90)))
+    player, _ = play(stream)
+    (block,) = stream.blocks()
+    came = [int(one.decision_id.split("-")[-1]) for one in player.diary if isinstance(one, Click)]
+    assert block.arrivals[came].tolist() == sorted(block.arrivals.tolist())
+
+
+def test_requests_say_whose_feedback_will_come() -> None:
+    """Of the others a player keeps nothing; 0 is when the feedback of the first round comes."""
+    stream = ClickStream(DATA, horizon=300, noise=Noise(drop=0.5))
+    player, _ = play(stream, batch=7)
+    (block,) = stream.blocks()
+    assert block.arrivals[0] == 0
+    assert [item.answered for item in player.requests] == (block.arrivals >= 0).tolist()

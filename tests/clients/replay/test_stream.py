@@ -194,3 +194,11 @@ def test_bounds_are_checked(options: dict[str, int], name: str) -> None:
     """So is a stream that cannot be."""
     with pytest.raises(InputError, match=f"^{name}"):
         ClickStream(DATA, **({"horizon": 10} | options))  # type: ignore[arg-type]  # all ints
+
+
+def test_a_repeat_has_a_delay_of_its_own() -> None:
+    """Sent twice at once it would be no test of late duplicates."""
+    stream = ClickStream(DATA, horizon=500, noise=Noise(delay=(0, 9), duplicate=1.0))
+    (block,) = stream.blocks()
+    assert (block.repeats >= 0).all()
+    assert (block.repeats != block.arrivals).mean() > 0.8

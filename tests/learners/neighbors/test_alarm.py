@@ -131,3 +131,10 @@ def test_a_damaged_watch_is_refused(state: object) -> None:
     """A state from outside holds counts, or nothing is taken from it."""
     with pytest.raises(StateError, match="hub_watch"):
         HubWatch(100).restore(state)
+
+
+def test_fewer_than_thirty_suspects_raise_no_alarm() -> None:
+    """So few may be what any window has, however far above chance."""
+    looks = [HubAlarm(1000, n, 8 * n, 5000, 30_000) for n in (29, 30)]
+    assert all(look.z > 5 for look in looks)
+    assert [look.raised for look in looks] == [False, True]

@@ -90,3 +90,11 @@ def test_its_window_tells_of_noise_by_each_k() -> None:
         (expected,) = fixed.window_noise()
         assert (noise.k_noise, noise.rates) == (k_noise, expected.rates)
         assert noise.transition.tolist() == expected.transition.tolist()
+
+
+def test_hits_are_shares_of_what_is_remembered() -> None:
+    """Where all labels are alike every pair was always right, however old that is."""
+    auto = AutoRkNN(1, 2, window=60, memory=0.9)
+    for x in np.linspace(0, 1, 120):
+        auto.learn(np.array([x]), 1)
+    assert [each.hits for each in auto.validation()] == pytest.approx([1.0] * 12)

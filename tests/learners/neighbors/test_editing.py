@@ -164,3 +164,38 @@ def test_bad_input_is_refused(keep: Filter) -> None:
         keep(np.zeros((3, 1)), np.array([0, -1, 0]))
     with pytest.raises(ParameterError, match="k"):
         wilson(np.zeros((3, 1)), np.zeros(3, np.int64), 0)
+
+
+def test_icf_may_edit_again_and_again() -> None:
+    """What repeated editing removes is not in what is kept."""
+    rng = np.random.default_rng(4)
+    xs, labels = rng.normal(size=(80, 2)), rng.integers(0, 3, 80)
+    gone = ~wilson(xs, labels, repeated=True)
+    assert not (icf(xs, labels, repeated=True) & gone).any()
+    assert (icf(xs, labels) & gone).any()
+
+
+def test_hmn_ei_stops_at_the_first_drop() -> None:
+    """Each pass is held against the one before it, not against the whole set."""
+    drops = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        xs, labels = rng.integers(0, 30, (24, 1)).astype(np.float64), rng.integers(0, 2, 24)
+        keys, codes = _pairwise(xs, labels)
+        kept = np.ones(24, np.bool_)
+        first = best = _accuracy(keys, codes, kept)
+        while True:
+            inside = np.flatnonzero(kept)
+            counts = hits_and_misses(keys[np.ix_(inside, inside)], codes[inside])
+            gone = inside[_condemned(codes[inside], *counts)]
+            smaller = kept.copy()
+            smaller[gone] = False
+            if not len(gone) or not smaller.any():
+                break
+            accuracy = _accuracy(keys, codes, smaller)
+            if accuracy < best:
+                drops += accuracy >= first
+                break
+            kept, best = smaller, accuracy
+        assert hmn_ei(xs, labels).tolist() == kept.tolist()
+    assert drops

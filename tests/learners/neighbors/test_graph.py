@@ -317,3 +317,16 @@ def test_a_window_refuses_labels_that_are_none(labels: list[float]) -> None:
     with pytest.raises(InputError, match="labels: expected"):
         window.push(np.zeros((2, 1), np.float32), np.array(labels))
     assert len(window) == 0
+
+
+def test_who_is_near_elsewhere_is_found_in_the_pass_of_an_insertion() -> None:
+    """Also where the new example is not among them, and more are asked for than a list holds."""
+    rng = np.random.default_rng(0)
+    graph = NeighborGraph(Window(40, 2), 1)
+    graph.insert(rng.normal(size=(40, 2)).astype(np.float32), np.zeros(40, np.int32))
+    for _ in range(20):
+        rows = rng.normal(size=(2, 2)).astype(np.float32)
+        rows[0] += 5
+        proposals = graph.window.propose(rows)
+        found = graph.insert_and_find(rows, np.zeros(1, np.int32), proposals, Wanted(15))
+        assert found.slots.tolist() == find(graph.window, rows[1], 15).slots.tolist()

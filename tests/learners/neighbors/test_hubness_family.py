@@ -426,3 +426,31 @@ def test_nearer_neighbours_of_nwknn_count_more_where_it_is_said(weighted: bool) 
     rare = np.array([1.0, 2**-0.25, 2**-0.25])
     votes = [voter.votes.sum() for voter in learner.neighbors(np.zeros(1))]
     np.testing.assert_allclose(votes, shares * rare, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [HFNN(2, 3, k=3, weighted=False), HIKNN(2, 3, k=3), HIKNN(2, 3, k=3, weighted=False)],
+)
+def test_scores_are_shares(learner: HFNN | HIKNN) -> None:
+    """Whoever shows them shows how sure the votes are."""
+    learner.learn_many(POINTS, LABELS)
+    for query in QUERIES:
+        assert learner.scores(query).sum() == pytest.approx(1.0)
+
+
+def test_suspects_of_aknn_hear_k_others() -> None:
+    """An example is no voter of its own: k others decide, as of an instance that is not there."""
+    rng = np.random.default_rng(3)
+    xs = rng.normal(size=(60, 2)).astype(np.float32).astype(np.float64)
+    labels = rng.integers(0, 2, 60)
+    learner = AKNN(2, 2, k=3)
+    learner.learn_many(xs, labels)
+    expected = []
+    for i in range(60):
+        ranks = np.linalg.norm(xs - xs[i], axis=1) / learner.radii()
+        ranks[i] = np.inf
+        near = ranks <= np.sort(ranks)[2] * (1 + 1e-12)
+        if np.bincount(labels[near], minlength=2).argmax() != labels[i]:
+            expected.append(i)
+    assert learner.suspects().tolist() == expected

@@ -397,3 +397,18 @@ def test_given_rates_are_for_two_labels() -> None:
         RkNN(1, 3, rates="given")
     with pytest.raises(ParameterError, match="k: expected an integer"):
         PlugIn(1, 2, k=0)
+
+
+def test_a_label_that_is_added_has_been_around_nobody() -> None:
+    """With a quantile above 0, what it had been seen of was not counted for those already there."""
+    rng = np.random.default_rng(2)
+    xs = rng.normal(size=(100, 2))
+    labels = (xs[:, 0] > 0) * 2
+    labels[:50] = 0
+    later, first = (RkNN(2, n, k=9, k_noise=7, quantile=0.1) for n in (2, 3))
+    for each in (later, first):
+        each.learn_many(xs[:50], labels[:50])
+    later.add_label()
+    for each in (later, first):
+        each.learn_many(xs[50:], labels[50:])
+    assert [later.scores(x).tolist() for x in xs] == [first.scores(x).tolist() for x in xs]

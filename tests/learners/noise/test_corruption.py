@@ -265,3 +265,22 @@ def test_bad_input_refused(call: Callable[[], object], name: str) -> None:
     with pytest.raises(InputError) as refused:
         call()
     assert str(refused.value).startswith(name)
+
+
+def test_smoothed_hubness_reaches_those_that_are_nobodys_neighbour() -> None:
+    """In proportion to N_k + 1, also where enough others are somebody's neighbour."""
+    labels, occurrences = np.zeros(400, np.int64), np.repeat([0, 1, 3, 0], 100)
+    flips, source = np.zeros(4), np.random.default_rng(0)
+    for _ in range(300):
+        noisy = flip_by_hubness(labels, 2, 0.01, occurrences, source, smoothed=True)
+        flips += noisy.reshape(4, 100).sum(axis=1)
+    np.testing.assert_allclose(flips / flips.sum(), np.array([1, 2, 4, 1]) / 8, atol=0.04)
+
+
+def test_neighbours_that_are_just_enough_are_all_taken() -> None:
+    """Who is nobody's neighbour is flipped only where all others are."""
+    occurrences = np.repeat([5, 0], 5)
+    for seed in range(20):
+        source = np.random.default_rng(seed)
+        noisy = flip_by_hubness(np.zeros(10, np.int64), 2, 0.5, occurrences, source)
+        assert noisy.tolist() == [1] * 5 + [0] * 5
