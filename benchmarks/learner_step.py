@@ -28,6 +28,8 @@ from learners import Learner, NoiseRates, Outcome, create, draw
 from learners.noise import flip_bit
 
 SHAPES = ((10, 256), (10, 784), (100, 1000))
+#: Shape and length of the stream of `times_faster`, and how often it is timed.
+COMPARED_SHAPE, N_COMPARED, COMPARED_REPEATS = (256, 10), 2_000, 5
 RATES = NoiseRates(0.15, 0.15)
 GAMMA = 0.03
 #: Rounds of one measurement: long enough that the clock's resolution does not matter, and short
@@ -128,6 +130,22 @@ def time_vw(n_labels: int, stream: Stream) -> float:
     taken = _microseconds(start, len(texts))
     workspace.finish()
     return taken
+
+
+def times_faster(kind: str) -> float:
+    """Return how many times a round of a kind goes into Vowpal Wabbit's, medians in turn.
+
+    A round is distribution, draw and update; Vowpal Wabbit (squarecb, features crossed with
+    actions) gets its text ready-made.
+    """
+    n_features, n_labels = COMPARED_SHAPE
+    stream = make_stream(n_features, n_labels, N_COMPARED)
+    taken_us = [
+        (time_vw(n_labels, stream), time_learner(kind, {}, n_labels, stream))
+        for _ in range(COMPARED_REPEATS)
+    ]
+    theirs_us, ours_us = np.median(taken_us, axis=0).tolist()
+    return float(theirs_us / ours_us)
 
 
 def measure(n_labels: int, n_features: int, repeats: int) -> dict[str, float]:

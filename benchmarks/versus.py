@@ -32,8 +32,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.command import count, report
+from benchmarks.learner_step import times_faster
 from benchmarks.versus_open_bandit import smoke_test
-from benchmarks.versus_ours import CONTESTANTS, NEW, OTHER, Ours, contestant, is_ours, times_faster
+from benchmarks.versus_ours import CONTESTANTS, NEW, OTHER, Ours, contestant, is_ours
 from benchmarks.versus_peers import FAMILIES, QUICK_FAMILIES, make_peer
 from benchmarks.versus_report import draw_figure, judge, print_tables, summary
 from benchmarks.versus_results import Key, Results, Setting, finalists

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.learner_step import make_stream, time_learner, time_vw
 from benchmarks.versus_streams import Contestant, Problem, Rates, family
 from learners import LEARNERS, Learner, Outcome, create, draw
 from learners.noise.nrest import NREst
@@ -33,9 +32,6 @@ CONTESTANTS = (
 )
 #: What a kind cannot be made without.
 OPTIONS: dict[str, dict[str, float]] = {"rcnbf": {"rho_0": 0.0, "rho_1": 0.0}}
-
-#: Shape and length of the timed stream, and how often it is timed, in turn with Vowpal Wabbit.
-TIMED_SHAPE, N_TIMED, REPEATS = (256, 10), 2_000, 5
 
 
 class LabelRates(NamedTuple):
@@ -133,20 +129,3 @@ def contestant(text: str) -> str:
         what = f"a learner's kind, alone or with {TOLD!r} or {ESTIMATED!r}"
         raise argparse.ArgumentTypeError(f"expected {what}, got {text!r}")
     return text
-
-
-def times_faster(kind: str) -> float:
-    """Return how many times a learner's round goes into Vowpal Wabbit's, medians of both.
-
-    A round is distribution, draw and update at d = 256, K = 10; Vowpal Wabbit (squarecb, features
-    crossed with actions) gets its text ready-made.
-    """
-    n_features, n_labels = TIMED_SHAPE
-    stream = make_stream(n_features, n_labels, N_TIMED)
-    options = OPTIONS.get(kind, {})
-    taken_us = [
-        (time_vw(n_labels, stream), time_learner(kind, options, n_labels, stream))
-        for _ in range(REPEATS)
-    ]
-    theirs_us, ours_us = np.median(taken_us, axis=0).tolist()
-    return float(theirs_us / ours_us)
