@@ -2,13 +2,13 @@
 
     python -m benchmarks.challenger --data ../shared/data [--json] [--streams 2]
 
-The log: rounds of a linear classifier that is right in so many of them, and explores a little
-(`noise_rates_streams.linear_rounds`), with noisy clicks. Each challenger begins with nothing and
-learns from its first 30,000 rounds as it would beside the model that decides: from the label
-shown, its propensity, and the click. Then, and on the way, it is asked for its best label of
-2,000 instances of the set, of which the log has shown most in the end. Learners have their options
-of `benchmarks.versus`, the same instances, prepared as there; "told" are those that know each
-label's rates.
+The log: rounds of a linear classifier that should be right in so many of them (how many it comes to
+is told), and explores a little (`noise_rates_streams.linear_rounds`), with noisy clicks. Each
+challenger begins with nothing and learns from its first 30,000 rounds as it would beside the model
+that decides: from the label shown, its propensity, and the click. Then, and on the way, it is asked
+for its best label of 2,000 instances of the set, of which the log has shown most in the end.
+Learners have their options of `benchmarks.versus`, the same instances, prepared as there; "told"
+are those that know each label's rates.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,13 +39,19 @@ def print_json(value: msgspec.Struct) -> None:
     print(msgspec.json.encode(value).decode())
 
 
+def file_of(path: Path | str) -> str:
+    """Return the one name of a file that several paths may lead to."""
+    # Path.resolve fails where links go round in a circle.
+    return os.path.realpath(path)
+
+
 def check_outputs(**files: Path | None) -> None:
     """Raise InputError, by the name of its option, for a file that could not be written."""
-    seen: dict[Path, str] = {}
+    seen: dict[str, str] = {}
     for option, path in files.items():
         if path is None:
             continue
-        other = seen.setdefault(path.resolve(), option)
+        other = seen.setdefault(file_of(path), option)
         if other != option:
             raise InputError(f"--{option}: expected another file than --{other}, got '{path}'")
         if path.is_dir():

@@ -44,7 +44,7 @@ from service.complaints import of_pydantic
 from service.errors import ServiceError
 from service.features import A_NUMBER, MAX_VALUE
 from service.inprocess import InProcessPlayer
-from service.outputs import check_outputs, print_table, terminal, writing
+from service.outputs import check_outputs, file_of, print_table, terminal, writing
 from service.spec import ESTIMATE_AFTER
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _check(args: argparse.Namespace) -> None:
     """Refuse what would only be noticed after the last round."""
     check_outputs(json=args.json, png=args.png)
     for option, path in (("json", args.json), ("png", args.png)):
-        if path is not None and path.resolve() == Path(args.data).resolve():
+        if path is not None and file_of(path) == file_of(args.data):
             raise InputError(f"--{option}: expected another file than the data, got '{path}'")
     if args.window < 1:
         raise InputError(f"--window: expected at least 1 round, got {args.window}")

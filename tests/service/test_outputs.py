@@ -90,6 +90,14 @@ def test_one_file_by_two_paths_is_one(tmp_path: Path, monkeypatch: pytest.Monkey
         check_outputs(json=Path("a"), png=Path("sub/../a"))
 
 
+def test_links_in_a_circle_are_no_file(tmp_path: Path) -> None:
+    """They ended a command in a traceback."""
+    circle = tmp_path / "circle"
+    circle.symlink_to("circle")
+    with pytest.raises(InputError, match="--json: expected a file that can be written"):
+        check_outputs(json=circle)
+
+
 def test_looking_whether_a_link_can_be_written_leaves_it(tmp_path: Path) -> None:
     """It was removed, and what it led to stayed, empty."""
     link = tmp_path / "link"
