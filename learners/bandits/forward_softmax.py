@@ -38,7 +38,9 @@ from learners.states import State, StateValue, state_array
 from learners.validation import FloatArray
 
 #: Prior variances of a weight, and of the constant's: how much a label is likelier than others
-#: wherever it is shown. (With .3 a label that is often clicked by mistake passes for likely.)
+#: wherever it is shown. (With .3 a label that is often clicked by mistake passes for likely: where
+#: rates differ by label, 60,000 rounds of five streams, 1.01, 1.02, 1.07, 1.13 and 1.15 of the
+#: mistakes on USPS, optdigits, letter, SynSep and pen digits; where shares fall by rank .945.)
 PRIOR_VARIANCE, CONSTANT_VARIANCE = 10.0, 0.03
 #: The constant's where there are no waves, which tell how usual a label is, too. (With .03, where
 #: one of three or four labels is right in 94 to 97 %, .23 to .37 of 10,000 rounds were wrong, now
