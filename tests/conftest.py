@@ -58,11 +58,25 @@ def store_url(request: pytest.FixtureRequest) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def valkey_url() -> Iterator[str]:
+    """URL of a store that applications in this process share."""
+    with running_redis(str(get_binary_path())) as url:
+        yield url
+
+
 @pytest.fixture
 def short_path() -> Iterator[Path]:
     """Return a folder of which the path has room for a socket, unlike some `tmp_path`."""
     with tempfile.TemporaryDirectory(prefix="mc-", dir="/tmp") as folder:
         yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def fresh_service() -> Iterator[Service]:
+    """One service for a module: with nothing in it, and nobody else waits for what it does."""
+    with running_service() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -12,7 +11,7 @@ import pytest
 
 import clients
 from service.cli import main
-from tests.serving import Service, running_service
+from tests.serving import Service
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -20,13 +19,6 @@ GUIDE = (ROOT / "docs" / "guide.md").read_text()
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 CALL = re.compile(r"curl -s localhost:8000(\S+).*?-d '(.*?)'", re.DOTALL)
 DOCUMENTS = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-
-
-@pytest.fixture(scope="module")
-def fresh_service() -> Iterator[Service]:
-    """Serve with nothing in it, as a newcomer has it."""
-    with running_service() as service:
-        yield service
 
 
 def test_the_round_trip_is_what_the_readme_shows(fresh_service: Service) -> None:

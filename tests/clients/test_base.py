@@ -72,17 +72,6 @@ def test_where_no_answer_came_from_is_said_without_a_password() -> None:
     assert proxy.requests == SOON.tries
 
 
-def test_an_import_is_not_sent_again() -> None:
-    """It may have been done: a proxy that got no answer does not know."""
-    proxy = _Proxy(504, failures=1)
-    with (
-        Client("http://a", transport=httpx.MockTransport(proxy), retries=SOON) as client,
-        pytest.raises(TransportError),
-    ):
-        client.import_log("ads", b"{}")
-    assert proxy.requests == 1
-
-
 def test_other_answers_are_no_matter_of_waiting() -> None:
     """A page that is not found stays so; the service's own 503 keeps its words."""
     proxy = _Proxy(404, failures=9)

@@ -36,7 +36,8 @@ from clients import (
 )
 from clients._base import Base
 from service.auth import Scope, new_key
-from tests.clients.conftest import RunApp, fresh_spec
+from tests.clients.conftest import fresh_spec
+from tests.service.apps import running_app
 from tests.serving import Service
 
 X = [0.5, -1.0, 2.0]
@@ -365,10 +366,10 @@ def test_nobody_there_is_a_transport_error() -> None:
         client.list_models()
 
 
-async def test_the_async_client_in_process(run_app: RunApp) -> None:
+async def test_the_async_client_in_process(valkey_url: str) -> None:
     """The same calls work on an application in this process, without a server."""
     async with (
-        run_app() as app,
+        running_app(valkey_url) as app,
         AsyncClient("http://test", transport=httpx.ASGITransport(app)) as client,
     ):
         spec = fresh_spec()
@@ -425,7 +426,7 @@ async def _learn(client: AsyncClient, spec: ModelSpec) -> None:
     assert [one.seq for one in await client.learn_batch(spec.name, examples)] == [2, 3]
 
 
-async def test_api_keys(run_app: RunApp, tmp_path: Path) -> None:
+async def test_api_keys(valkey_url: str, tmp_path: Path) -> None:
     """The key is sent, and what it may not do arrives as the error that says so."""
     (admin, one), (reader, two) = (
         new_key(name, "shop", [scope])
@@ -434,7 +435,7 @@ async def test_api_keys(run_app: RunApp, tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     path.write_text(f"[{one}, {two}]")
     spec = fresh_spec()
-    async with run_app(keys_file=path) as app:
+    async with running_app(valkey_url, keys_file=path) as app:
         transport = httpx.ASGITransport(app)
         async with AsyncClient("http://test", transport=transport, api_key=admin) as client:
             await client.create_model(spec)

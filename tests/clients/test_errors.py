@@ -6,20 +6,10 @@ import pytest
 
 import clients
 from clients.errors import BY_CODE, ApiError, Detail, InputError, MisclickError
+from tests.service.test_errors import STATUSES
 
-#: The codes of the HTTP API, with their statuses.
-CODES = {
-    "invalid": 422,
-    "malformed": 400,
-    "unauthorized": 401,
-    "forbidden": 403,
-    "not_found": 404,
-    "conflict": 409,
-    "too_large": 413,
-    "unsupported_media_type": 415,
-    "too_many_requests": 429,
-    "unavailable": 503,
-}
+#: The codes of the HTTP API, with their statuses; the client sends no wrong method.
+CODES = {code: status for code, status in STATUSES.items() if code != "method_not_allowed"}
 
 
 def test_every_code_of_the_api_has_its_error() -> None:

@@ -105,15 +105,12 @@ def test_rates_that_a_learner_found_have_its_intervals() -> None:
 def test_rates_in_force_are_shown_by_label() -> None:
     """A label that is often clicked by mistake stands above the others, and names are no markup."""
     each = {"[a]": NoiseRates(rho_0=0.05, rho_1=0.1), "b": NoiseRates(rho_0=0.5, rho_1=0.2)}
-    with (console := Console(width=80)).capture() as capture:
-        console.print(in_force_table(noise(rates_by_label=each)))
-    text = capture.get()
+    text = shown(in_force_table(noise(rates_by_label=each)))
     assert text.index("50.0") < text.index("[a]") < text.index("5.0", text.index("[a]"))
     assert "±" not in text
     errors = {"[a]": NoiseRates(rho_0=0.01, rho_1=0.02), "b": NoiseRates(rho_0=0.29, rho_1=0.03)}
-    with (console := Console(width=80)).capture() as capture:
-        console.print(in_force_table(noise(rates_by_label=each, errors_by_label=errors)))
-    assert "50.0 ± 29.0" in (text := capture.get())
+    text = shown(in_force_table(noise(rates_by_label=each, errors_by_label=errors)))
+    assert "50.0 ± 29.0" in text
     assert "10.0 ± 2.0" in text
 
 

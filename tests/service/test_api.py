@@ -11,7 +11,7 @@ from service.codec import encode_state, state_digest
 from service.events import Decision, Event, Example, Kind, LabelChange, Rates
 from service.fold import Fold
 from service.spec import ModelSpec
-from tests.service.apps import JSON, NDJSON, RCNBF, Json, spec_of
+from tests.service.apps import JSON, RCNBF, Json
 from tests.service.live import Items, Model, refused
 
 BATCH = 1000
@@ -341,22 +341,6 @@ def _event(line: Json, names: list[str]) -> Event:
             greedy = names.index(line["greedy"])
             payload = Decision(label, greedy, line["propensity"], 0, bytes(8), x)
     return Event(kind, 0, bytes(12), line.get("feedback"), payload)
-
-
-def test_a_model_moves_by_its_export(http: httpx.Client, model: Model) -> None:
-    """Export, import under another name, and the state is the same; test_transfer has more."""
-    decision = model.post("predict", {"x": [1, 2, 3]})
-    model.post("feedback", {"decision_id": decision["decision_id"], "feedback": 1})
-    name = spec_of()["name"]
-    body = http.get(f"{model.path}/log").content
-    answer = http.post(f"/v1/models/{name}/import", content=body, headers=NDJSON)
-    assert answer.status_code == 201
-    digests = [
-        http.get(f"{path}/state").headers["x-misclick-sha256"]
-        for path in (model.path, f"/v1/models/{name}")
-    ]
-    assert digests[0] == digests[1]
-    http.delete(f"/v1/models/{name}")
 
 
 # -- limits and operators ---------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Challengers over HTTP: they come, are promoted, go, and move with their model."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -10,13 +9,6 @@ from service.spec import MAX_CHALLENGERS
 from tests.service.apps import Json, app_client, create
 from tests.service.test_challengers import BANDITRON, BPA
 from tests.service.test_transfer import exported, imported, play, state
-
-
-@pytest.fixture
-async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """Return a client of an application that snapshots often."""
-    async with app_client(valkey_url, snapshot_events=20) as client:
-        yield client
 
 
 def learners(model: Json) -> list[str]:

@@ -1,23 +1,14 @@
 """Noise rates of a model's learners: for whom they are estimated, and how often."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
 from learners.neighbors.bandit import NeighborBandit
-from tests.service.apps import Json, app_client, create, spec_of
+from tests.service.apps import Json, create, spec_of
 from tests.service.test_challengers import BPA, RCINE
-
-
-@pytest.fixture
-async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """Return a client of an application."""
-    async with app_client(valkey_url) as client:
-        yield client
-
 
 FORWARD: Json = {"name": "fwd", "learner": {"kind": "forward", "n_waves": 0}}
 SOFTMAX: Json = {"name": "soft", "learner": {"kind": "forward_softmax"}}
@@ -70,6 +61,7 @@ async def test_who_has_no_rates_is_told_how_to_have_some(
     for answer in (
         await client.get(f"{path}/noise"),
         await client.post(f"{path}/noise/estimate"),
+        await client.delete(f"{path}/noise/estimate"),
         await client.post(f"{path}/rates", json=rates),
     ):
         assert answer.status_code == 422

@@ -365,21 +365,6 @@ def test_of_a_challenger_that_goes_nothing_stays(
 @pytest.mark.parametrize(
     ("change", "where"),
     [
-        ({"challengers": [BPA, BPA]}, "challengers"),
-        ({"challengers": [BPA | {"name": "original"}]}, "challengers"),
-        ({"challengers": [BPA | {"name": f"c{i}"} for i in range(5)]}, "challengers"),
-        ({"challengers": [BPA | {"name": "A"}]}, "name"),
-    ],
-)
-def test_a_spec_names_few_challengers_apart(change: Json, where: str) -> None:
-    """Names are part of a path, and say which learner is meant."""
-    with pytest.raises(ValueError, match=where):
-        fold_of(**change)
-
-
-@pytest.mark.parametrize(
-    ("change", "where"),
-    [
         ({"challengers": [{"name": "k", "learner": {"kind": "knn"}}]}, "challengers[0].learner"),
         ({"learner": {"kind": "knn"}, "challengers": [BPA]}, "model"),
         ({"challengers": [BPA, {"name": "k", "learner": {"kind": "no"}}]}, "challengers[1].l"),

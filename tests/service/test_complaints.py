@@ -10,13 +10,8 @@ from service.complaints import of_learner, of_pydantic
 from service.errors import Detail
 from service.model_wire import LabelsIn
 from service.spec import ModelSpec
+from tests.service.test_spec import SPEC
 
-SPEC: dict[str, Any] = {
-    "name": "ads",
-    "learner": {"kind": "banditron", "gamma": 0.1},
-    "labels": ["a", "b"],
-    "features": {"type": "dense", "size": 2},
-}
 NAMED: dict[str, Any] = {"type": "named", "fields": [{"name": "age", "type": "number"}]}
 PLAIN = "a finite number, a string or a boolean"
 

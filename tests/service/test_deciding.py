@@ -8,7 +8,7 @@ import pytest
 from learners import Distribution, InputError
 from learners.validation import FloatArray
 from service.deciding import Ask, decide_each
-from service.errors import Invalid, Unavailable
+from service.errors import Invalid
 from service.events import Decision
 from service.fold import Fold
 from service.ids import nonce_of_request
@@ -83,14 +83,3 @@ def test_what_nobody_foresaw_stays_with_its_ask(monkeypatch: pytest.MonkeyPatch)
     answers = decide_each(fold, [Ask(row_of(n), None, None) for n in range(4)], [bytes(12)] * 4)
     kinds = [type(answer) for answer in answers]
     assert kinds == [Decision, Decision, ZeroDivisionError, Decision]
-
-
-def test_nothing_is_drawn_from_nan_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Protects the log: of a model that went wrong each ask is refused, together as alone."""
-    fold = fold_of(learner=LEARNERS["forward"])
-    nothing = np.full(fold.learner.n_labels, np.nan)
-    monkeypatch.setattr(fold.learner, "_relevance", lambda _: nothing)
-    monkeypatch.setattr(fold.learner, "_relevances", lambda zs: np.array([nothing] * len(zs)))
-    asks = asks_of(range(3))
-    answers = decide_each(fold, asks, nonces_of(asks))
-    assert all(isinstance(answer, Unavailable) for answer in answers)

@@ -1,7 +1,6 @@
 """What policies are worth, told over HTTP: the library's numbers, of rounds not learned from."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -18,21 +17,14 @@ from service.events import Decision, LabelChange, Rates, RatesByLabel
 from service.newest import Logged, Newest
 from service.rates_in_force import rates_in_force
 from service.store import BACK_ENTRIES, BACK_PARTS
-from tests.service.apps import RCNBF, Json, app_client, create
+from tests.service.apps import RCNBF, Json, create
 from tests.service.folds import admin, fold_of, round_of
+from tests.service.test_challengers import BPA
 from tests.service.test_transfer import exported
 
-BPA: Json = {"name": "passive", "learner": {"kind": "bpa", "gamma": 0.3}}
 GAMMA = 0.5
 LEARNER: Json = {"kind": "rcnbf", "gamma": GAMMA, "rho_0": 0.2, "rho_1": 0.3}
 RATES = NoiseRates(0.2, 0.3)
-
-
-@pytest.fixture
-async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """Return a client of an application."""
-    async with app_client(valkey_url) as client:
-        yield client
 
 
 async def play(client: httpx.AsyncClient, path: str, rounds: int, seed: int = 0) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -28,17 +27,10 @@ from service.events import (
 from service.exported import entry_of
 from service.fold import Fold
 from service.spec import MAX_LABEL_FEATURES, MAX_LABELS, ModelSpec
-from tests.service.apps import app_client, create
+from tests.service.apps import create
 from tests.service.test_transfer import Lines, exported, imported, play
 
 HUGE = 5e9
-
-
-@pytest.fixture
-async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """Return a client of an application."""
-    async with app_client(valkey_url) as client:
-        yield client
 
 
 def forged(lines: Lines, kind: Kind, payload: Payload, **header: Any) -> Lines:

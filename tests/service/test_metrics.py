@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -14,14 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from service.estimates import OUTCOMES
 from service.meta import COUNTERS
 from service.metrics import SHARED_FOLDER, RequestMetrics
-from tests.service.apps import app_client, create
-
-
-@pytest.fixture
-async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """Return a client of an application."""
-    async with app_client(valkey_url) as client:
-        yield client
+from tests.service.apps import create
 
 
 async def samples(client: httpx.AsyncClient) -> dict[tuple[str, ...], float]:

@@ -26,7 +26,7 @@ from tests.service.apps import (
     running_app,
     spec_of,
 )
-from tests.serving import Service, running_service
+from tests.serving import Service
 
 #: Mutations of each valid body: some 3,000 requests in all.
 MUTATIONS = 200
@@ -255,13 +255,6 @@ async def test_what_is_no_export_makes_no_model(app: Edge) -> None:
 
 
 # -- over HTTP, with bodies of 50 MB ----------------------------------------------------------
-@pytest.fixture(scope="module")
-def own_service() -> Iterator[Service]:
-    """One service for this module, so that nobody else waits for 50 MB."""
-    with running_service() as service:
-        yield service
-
-
 HUGE: dict[str, tuple[str, dict[str, str], bytes, int]] = {
     "predict": ("predict", JSON, b'{"x":[' + b"0," * (MANY_MB // 2) + b"0]}", 413),
     "batch": ("predict/batch", JSON, b'{"items":[' + b'{"x":[1,2,3]},' * (MANY_MB // 14), 413),
@@ -315,18 +308,18 @@ HUGE: dict[str, tuple[str, dict[str, str], bytes, int]] = {
 
 
 @pytest.mark.parametrize("name", HUGE)
-async def test_a_huge_body_stalls_nobody(own_service: Service, name: str) -> None:
+async def test_a_huge_body_stalls_nobody(fresh_service: Service, name: str) -> None:
     """While 50 MB come in and are refused, another connection is answered before long."""
     call_name, headers, body, status = HUGE[name]
     async with (
-        httpx.AsyncClient(base_url=own_service.url, timeout=60) as client,
-        httpx.AsyncClient(base_url=own_service.url, timeout=60) as other,
+        httpx.AsyncClient(base_url=fresh_service.url, timeout=60) as client,
+        httpx.AsyncClient(base_url=fresh_service.url, timeout=60) as other,
     ):
         path = await create(client, features={"type": "hashed", "size": 64})
         decision = (await other.post(f"{path}/predict", json={"x": {"a": 1}})).json()
         before = (await other.get(f"{path}/state")).headers["x-misclick-sha256"]
         target = f"/v1/models/{spec_of()['name']}" if call_name == "import" else path
-        worker = psutil.Process(own_service.pid)
+        worker = psutil.Process(fresh_service.pid)
         sending = asyncio.create_task(_send(client, f"{target}/{call_name}", headers, body))
         waits_s = []
         while not sending.done():
@@ -352,10 +345,10 @@ async def _send(
         return None
 
 
-def test_the_process_is_still_the_same(own_service: Service) -> None:
+def test_the_process_is_still_the_same(fresh_service: Service) -> None:
     """After all of that the worker is up, ready, and has logged no fault."""
-    assert own_service.process.poll() is None
-    assert httpx.get(f"{own_service.url}/readyz").status_code == 200
-    assert "a request failed" not in own_service.log.read_text()
-    text = httpx.get(f"{own_service.url}/metrics").text
+    assert fresh_service.process.poll() is None
+    assert httpx.get(f"{fresh_service.url}/readyz").status_code == 200
+    assert "a request failed" not in fresh_service.log.read_text()
+    text = httpx.get(f"{fresh_service.url}/metrics").text
     assert 'status="500"' not in text

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
-from learners import NoiseRates, Outcome
+from learners import Outcome
 from learners import create as create_learner
 from learners.evaluation import AssumedRates, Evaluation, Rounds, weights_of
 from service.events import Event, Kind, Round, chain_after, pack_body
 from service.ids import ROUND, nonce_of_request, uniform_of
-from tests.service.apps import NDJSON, Json, app_client, create
+from tests.service.apps import NDJSON, Json, create
 from tests.service.stores import fold_again, make, opened, play, replica_of, row
-from tests.service.test_evaluation import evaluated, near, policy
+from tests.service.test_challengers import BPA
+from tests.service.test_evaluation import LEARNER, RATES, evaluated, near, policy
 from tests.service.test_transfer import exported, imported, state
 
 TOLD: Json = {"x": [1, 2, 3], "label": "b", "propensity": 0.5, "feedback": 1}
-BPA: Json = {"name": "passive", "learner": {"kind": "bpa", "gamma": 0.3}}
-LEARNER: Json = {"kind": "rcnbf", "gamma": 0.5, "rho_0": 0.2, "rho_1": 0.3}
-RATES = NoiseRates(0.2, 0.3)
 #: The outside policy shows the right label this often, and each of the others half as often as
 #: what is left.
 RIGHT = 0.6
-
-
-@pytest.fixture
-async def client(valkey_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """Return a client of an application."""
-    async with app_client(valkey_url) as client:
-        yield client
 
 
 async def post(client: httpx.AsyncClient, path: str, body: Json, status: int = 200) -> Any:

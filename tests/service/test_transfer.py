@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
 import httpx
@@ -188,11 +189,7 @@ async def test_the_largest_spec_comes_back(client: httpx.AsyncClient) -> None:
 
 async def test_a_trimmed_log_comes_with_its_snapshot(valkey_url: str) -> None:
     """Where the log no longer begins at 1, the export begins with the state it continues."""
-    async with app_client(valkey_url, snapshot_events=1) as client:
-        path = await create(client, log_keep=0, scaling="standard")
-        for seed in range(2):
-            await play(client, path, 10, seed)
-            await _wait_for_snapshot(client, path)
+    async with trimmed(valkey_url) as (client, path):
         await play(client, path, 10, 2)
         lines = await exported(client, path)
         assert lines[0]["snapshot"]["seq"] == lines[1]["seq"] - 1 > 0
@@ -207,14 +204,23 @@ async def test_what_cannot_be_exported_is_refused(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the status that is documented, not by an answer that ends in its middle."""
-    async with app_client(valkey_url, snapshot_events=1) as client:
-        path = await create(client, log_keep=0)
-        for seed in range(2):
-            await play(client, path, 10, seed)
-            await _wait_for_snapshot(client, path)
+    async with trimmed(valkey_url) as (client, path):
         monkeypatch.setattr("service.transfer.state_digest", lambda *_: "of another state")
         answer = await client.get(f"{path}/log")
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "conflict")
+
+
+@asynccontextmanager
+async def trimmed(url: str) -> AsyncIterator[tuple[httpx.AsyncClient, str]]:
+    """Yield a client, and a model whose log no longer begins at 1."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("service.host.SNAPSHOT_CHECK_S", 0.02)
+        async with app_client(url, snapshot_events=1) as client:
+            path = await create(client, log_keep=0, scaling="standard")
+            for seed in range(2):
+                await play(client, path, 10, seed)
+                await _wait_for_snapshot(client, path)
+            yield client, path
 
 
 async def _wait_for_snapshot(client: httpx.AsyncClient, path: str) -> None:
@@ -461,11 +467,7 @@ async def test_a_snapshot_is_read_beside_the_others(
         threads.append(threading.current_thread())
         restore(fold, *args)
 
-    async with app_client(valkey_url, snapshot_events=1) as client:
-        path = await create(client, log_keep=0)
-        for seed in range(2):
-            await play(client, path, 10, seed)
-            await _wait_for_snapshot(client, path)
+    async with trimmed(valkey_url) as (client, path):
         lines = await exported(client, path)
         assert lines[0]["snapshot"]
         monkeypatch.setattr(Fold, "restore", watched)

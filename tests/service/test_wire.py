@@ -201,15 +201,6 @@ def test_a_batch_without_items_is_refused(body: bytes, lines: bool, where: str) 
     assert refusal(INSTANCE, body, lines=lines).where == where
 
 
-@pytest.mark.parametrize("lines", [False, True])
-def test_items_are_counted_before_they_are_parsed(lines: bool) -> None:
-    """One item too many is refused, whatever the items are: a million would take seconds."""
-    items = [b"{}"] * 4
-    body = b"\n".join(items) if lines else b'{"items":[' + b",".join(items) + b"]}"
-    with pytest.raises(TooLarge, match="expected at most 3"):
-        parse_batch(INSTANCE, body, lines=lines)
-
-
 def test_blank_lines_mean_nothing() -> None:
     """Empty lines, spaces and carriage returns around lines are skipped."""
     body = b'\r\n\n {"x":[1]}\r\n\n\t{"x":[2]} \n'

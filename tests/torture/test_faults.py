@@ -170,15 +170,6 @@ def test_read_only_replica(worker: Worker, store: StoreServer, client: Any) -> N
     assert rounds.findings(store) == {}
 
 
-def test_forgotten_scripts(worker: Worker, store: StoreServer, client: Any) -> None:
-    """SCRIPT FLUSH is not noticed by anybody."""
-    rounds = Rounds(worker)
-    rounds.play(2)
-    client.script_flush()
-    rounds.play(2)
-    assert rounds.findings(store) == {}
-
-
 # -- the data is not what it should be --------------------------------------------------------
 def swap_log(client: Any, rounds: Rounds, entries: list[Any]) -> None:
     """Put other entries in the place of a model's log."""

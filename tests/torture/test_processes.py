@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,16 +22,9 @@ WORKERS = 2
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    """Make a folder for a service's data; its path is short enough for a socket."""
-    with tempfile.TemporaryDirectory(prefix="misclick-test-") as name:
-        yield Path(name)
-
-
-@pytest.fixture
-def service(folder: Path) -> Iterator[Service]:
+def service(short_path: Path) -> Iterator[Service]:
     """Run a service with two workers on its embedded Valkey."""
-    with running_service(workers=WORKERS, data_dir=folder) as running:
+    with running_service(workers=WORKERS, data_dir=short_path) as running:
         yield running
 
 
@@ -69,7 +61,7 @@ def play(service: Service) -> bool:
     return receipt.status_code == 200 and receipt.json()["status"] == "applied"
 
 
-def test_processes(service: Service, folder: Path) -> None:
+def test_processes(service: Service, short_path: Path) -> None:
     """Killed workers come back, a second service is refused, a killed parent leaves nobody."""
     httpx.post(f"{service.url}/v1/models", json=MAIN, verify=NO_TLS).raise_for_status()
     played = sum(play(service) for _ in range(10))
@@ -88,7 +80,7 @@ def test_processes(service: Service, folder: Path) -> None:
     assert model["counters"]["feedback"] >= played
 
     with pytest.raises(RuntimeError, match=r"another misclick service runs on .*stop it, or name"):
-        Service(data_dir=folder)
+        Service(data_dir=short_path)
     assert play(service)
 
     pids = family(service)
@@ -96,6 +88,6 @@ def test_processes(service: Service, folder: Path) -> None:
     os.kill(service.pid, signal.SIGKILL)
     service.process.wait()
     wait_until(lambda: not any(map(command_of, pids)), "everybody to leave")
-    with running_service(data_dir=folder) as again:
+    with running_service(data_dir=short_path) as again:
         after = httpx.get(f"{again.url}/v1/models/main", verify=NO_TLS).json()
     assert after["counters"]["feedback"] == model["counters"]["feedback"] + 1

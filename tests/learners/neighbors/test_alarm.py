@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from learners.errors import StateError
 from learners.neighbors import alarm as module
 from learners.neighbors.alarm import HubAlarm, HubWatch, hub_alarm
 from learners.neighbors.hubness_learner import HwKNN
@@ -122,15 +121,6 @@ def test_places_without_a_neighbour_have_no_vote() -> None:
     members = np.array([[1, 2, 2], [0, 2, 2]], dtype=np.int32)
     assert hub_alarm(Neighborhoods(5, np.array([0, 0], np.int32), members)).n_suspected == 0
     assert hub_alarm(Neighborhoods(5, np.array([0, 1], np.int32), members)).n_suspected == 2
-
-
-@pytest.mark.parametrize(
-    "state", [None, np.zeros(8), np.zeros(7, np.int64), np.full(8, -1), np.full(8, 2)]
-)
-def test_a_damaged_watch_is_refused(state: object) -> None:
-    """A state from outside holds counts, or nothing is taken from it."""
-    with pytest.raises(StateError, match="hub_watch"):
-        HubWatch(100).restore(state)
 
 
 def test_fewer_than_thirty_suspects_raise_no_alarm() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from learners.base import Outcome
 from learners.drawing import draw
-from learners.errors import InputError, ParameterError, StateError
+from learners.errors import InputError, ParameterError
 from learners.neighbors.bandit import NeighborBandit
 from learners.neighbors.metrics import Rows
 from learners.neighbors.search import Found, find_many
@@ -102,8 +102,8 @@ def test_new_rates_hold_for_old_rounds() -> None:
         late.set_rates(0.7, 0.3)
 
 
-def test_bad_options_and_states_are_refused() -> None:
-    """Each wrong option, and a state whose parts do not fit, is named."""
+def test_bad_options_are_refused() -> None:
+    """Each wrong option is named."""
     with pytest.raises(ParameterError, match="rho_0"):
         NeighborBandit(1, 2, rho_0=0.6, rho_1=0.4)
     with pytest.raises(ParameterError, match="metric"):
@@ -114,14 +114,3 @@ def test_bad_options_and_states_are_refused() -> None:
     with pytest.raises(ParameterError, match="window: expected at most 41666 for 6 labels"):
         full.add_label()
     assert full.n_labels == len(full._rounds) == 5
-    learner = NeighborBandit(1, 2)
-    learner.update(Outcome(np.zeros(1), 1, 0, 0.5, 1))
-    state = learner.state()
-    for name, value in (
-        ("counts", np.array([-1, 2])),
-        ("feedback", np.array([2], np.int32)),
-        ("rows", np.array([[np.nan]], np.float32)),
-        ("firsts", np.array([-1, 0])),
-    ):
-        with pytest.raises(StateError, match=name):
-            NeighborBandit.from_state({**state, name: value})

@@ -293,6 +293,7 @@ def test_damaged_windows_are_refused(make: LearnerFactory) -> None:
         "labels": [np.zeros(4, np.int32), np.full(5, 2, np.int32), np.zeros(5, np.int64)],
         "first": [-1, 1.0, True, 2**62 + 1, 2**200],
         "hub_watch": [
+            None,
             np.zeros(8),
             np.zeros(7, np.int64),
             np.full(8, -1),
@@ -333,10 +334,12 @@ def test_damaged_rounds_are_refused() -> None:
     rows = np.ones((3, 2), np.float32)
     damaged: list[tuple[str, NDArray[np.generic]]] = [
         ("rows", rows * np.float32(np.inf)),
+        ("rows", rows * np.float32(np.nan)),
         ("rows", rows * np.float32(1e7)),
         ("firsts", np.array([0, 2**62 + 1])),
         ("firsts", np.array([0, -1])),
         ("counts", np.array([1, 9])),
+        ("counts", np.array([-1, 4])),
         ("feedback", np.array([0, 1, 2], np.int32)),
     ]
     for name, value in damaged:
