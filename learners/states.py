@@ -43,15 +43,20 @@ def state_value(state: Mapping[str, StateValue], name: str) -> StateValue:
     return value
 
 
-def state_array(state: Mapping[str, StateValue], name: str, shape: tuple[int, ...]) -> FloatArray:
-    """Return a copy of the float64 array `name` of a state, or raise StateError."""
+def state_array(
+    state: Mapping[str, StateValue], name: str, shape: tuple[int, ...], most: float = MAX_STATE
+) -> FloatArray:
+    """Return a copy of the float64 array `name` of a state, or raise StateError.
+
+    None of its numbers may be larger in size than `most`.
+    """
     value = state_value(state, name)
     if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.shape != shape:
         what = f"a float64 array of shape {shape}"
         raise StateError(f"state's {name}: expected {what}, got {described(value)}")
     # Written so that NaN, which compares as false, is refused.
-    if not (np.abs(value) <= MAX_STATE).all():
-        what = f"finite numbers of size at most {MAX_STATE:g}"
+    if not (np.abs(value) <= most).all():
+        what = f"finite numbers of size at most {most:g}"
         raise StateError(f"state's {name}: expected {what}, got NaN, infinity or a larger one")
     # In C order whatever was stored: sums along a row depend on how it lies in memory.
     return np.array(value, dtype=np.float64, order="C")

@@ -84,10 +84,7 @@ class BentInputs:
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
         """Take what `state` returned; StateError unless instances can have them."""
-        centre = state_array(state, "centre", self._centre.shape)
-        if not (np.abs(centre) <= MAX_FEATURE).all():
-            what = f"a mean of numbers of size at most {MAX_FEATURE:g}"
-            raise StateError(expected("state's centre", what, float(np.abs(centre).max())))
+        centre = state_array(state, "centre", self._centre.shape, MAX_FEATURE)
         distance = state_number(state, "distance")
         farthest = 2.0 * MAX_FEATURE * sqrt(self.n_features)
         if not 0.0 <= distance <= farthest:

@@ -136,25 +136,10 @@ class BlockRegression:
             FIRST_CLICKS,
         )
 
-    @property
-    def weights(self) -> FloatArray:
-        """Shape (K, padded). Not a copy."""
-        return self._weights
-
-    @property
-    def counts(self) -> FloatArray:
-        """Examples of each row, shape (K,). Not a copy."""
-        return self._counts
-
-    @property
-    def rounds(self) -> float:
-        """Examples of all rows."""
-        return self._rounds
-
     def predict(self, z: FloatArray) -> FloatArray:
         """Return w . z of each row, shape (K,)."""
-        values = np.empty(len(self._weights))
-        row_sums(self._weights, z, self._products, values)
+        values = np.empty(len(self.weights))
+        row_sums(self.weights, z, self._products, values)
         return values
 
     def fit(self, row: int, z: FloatArray, target: float, shared: Share | None = None) -> None:
@@ -181,35 +166,35 @@ class BlockRegression:
         """Return what a row makes of `z`."""
         blocks = z.reshape(self.n_blocks, self.block)
         moves, spreads = look(self._covariances[row], blocks, self._space)
-        value = float(np.add.reduce(np.multiply(self._weights[row], z)))
+        value = float(np.add.reduce(np.multiply(self.weights[row], z)))
         return View(value, moves, spreads)
 
     def move(self, row: int, view: View, step: float, noise: float) -> None:
         """Move a row's weights along what it saw, and make it surer there."""
         covariance, moves = self._covariances[row], view.moves
-        self._weights[row] += np.multiply(moves.reshape(self.padded), step)
+        self.weights[row] += np.multiply(moves.reshape(self.padded), step)
         narrow(covariance, moves, view.spreads, noise, self._space)
         if self._drift:
             let_drift(covariance, self._drift, self._first)
 
     def grow(self, count: int, weights: FloatArray) -> None:
         """Add so many rows that begin with `weights` and are not sure of them."""
-        self._check_size(len(self._weights) + count)
+        self._check_size(len(self.weights) + count)
         self._take(
-            np.vstack((self._weights, np.tile(weights, (count, 1)))),
+            np.vstack((self.weights, np.tile(weights, (count, 1)))),
             np.concatenate((self._covariances, *[self._new_covariance()] * count)),
             np.append(self._noises, np.full(count, FIRST_NOISE)),
-            np.append(self._counts, np.zeros(count)),
+            np.append(self.counts, np.zeros(count)),
             self._clicked,
         )
 
     def state(self) -> State:
         """Return copies of all arrays."""
         return {
-            "weights": self._weights.copy(),
+            "weights": self.weights.copy(),
             "covariances": turned(self._covariances),
             "noises": self._noises.copy(),
-            "counts": self._counts.copy(),
+            "counts": self.counts.copy(),
             "clicked": self._clicked,
         }
 
@@ -219,7 +204,7 @@ class BlockRegression:
         noises, counts = (state_array(state, name, shape) for name in ("noises", "counts"))
         check_at_least("noises", noises, LEAST_NOISE)
         check_at_least("counts", counts, 0.0)
-        weights = state_array(state, "weights", self._weights.shape)
+        weights = state_array(state, "weights", self.weights.shape)
         blocks = (len(noises), self.n_blocks, self.block, self.block)
         covariances = state_array(state, "covariances", blocks)
         check_covariances("covariances", covariances, self._first)
@@ -230,13 +215,13 @@ class BlockRegression:
 
     def _hear_noise(self, row: int, target: float, error: float) -> float:
         """Count an example of a row, and return v, the variance that its clicks are taken for."""
-        self._counts[row] += 1.0
-        self._rounds += 1.0
-        memory = min(self._counts[row] + FIRST_COUNT, NOISE_MEMORY)
+        self.counts[row] += 1.0
+        self.rounds += 1.0
+        memory = min(self.counts[row] + FIRST_COUNT, NOISE_MEMORY)
         seen = self._noises[row]
         noise = max(float(seen + (min(error * error, 1.0) - seen) / memory), LEAST_NOISE)
         self._noises[row] = noise
-        memory = min(self._rounds + FIRST_COUNT, CLICKS_MEMORY)
+        memory = min(self.rounds + FIRST_COUNT, CLICKS_MEMORY)
         self._clicked += (target - self._clicked) / memory
         rare = min(max(self._clicked, LEAST_CLICKS) / USUAL_CLICKS, 1.0)
         return noise / (rare * rare)
@@ -249,9 +234,10 @@ class BlockRegression:
         counts: FloatArray,
         clicked: float,
     ) -> None:
-        self._weights, self._covariances = weights, covariances
-        self._noises, self._counts, self._clicked = noises, counts, clicked
-        self._rounds = float(np.add.reduce(counts))
+        #: Shape (K, padded); examples of each row, shape (K,); and of all rows.
+        self.weights, self.counts = weights, counts
+        self._covariances, self._noises, self._clicked = covariances, noises, clicked
+        self.rounds = float(np.add.reduce(counts))
         self._products = product_space(*weights.shape)
 
     def _new_covariance(self) -> FloatArray:

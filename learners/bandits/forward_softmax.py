@@ -32,7 +32,6 @@ from learners.bandits.shortfall import Change, Shortfall
 from learners.bandits.softmax import softmax
 from learners.bandits.told_rates import ToldRates
 from learners.base import Outcome
-from learners.errors import StateError, expected
 from learners.noise.rates import NoiseRates
 from learners.states import State, StateValue, state_array
 from learners.validation import FloatArray
@@ -432,10 +431,7 @@ class ForwardSoftmax(RelevanceLearner):
         anew = self._shortfall.alarms > 0
         self._rates.restore(state, anew=anew)
         self._told.restore(state, anew=anew)
-        weights = state_array(state, "weights", self._weights.shape)
-        if (np.abs(weights) > _MAX_WEIGHT).any():
-            what = f"numbers of size at most {_MAX_WEIGHT:g}"
-            raise StateError(expected("state's weights", what, float(np.abs(weights).max())))
+        weights = state_array(state, "weights", self._weights.shape, _MAX_WEIGHT)
         n_blocks, block = self._first.shape
         covariance = state_array(state, "covariances", (n_blocks, block, block))
         counts = state_array(state, "counts", self._counts.shape)

@@ -135,10 +135,7 @@ class LabelFeatures:
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
         """Take what `state` returned."""
-        given = state_array(state, "label_features", self._given.shape)
-        if not (np.abs(given) <= MAX_FEATURE).all():
-            what = f"numbers of size at most {MAX_FEATURE:g}"
-            raise StateError(expected("state's label_features", what, float(np.abs(given).max())))
+        given = state_array(state, "label_features", self._given.shape, MAX_FEATURE)
         described = state_value(state, "label_described")
         if not isinstance(described, np.ndarray) or described.dtype != np.bool_:
             raise StateError(expected("state's label_described", "a bool array (K,)", described))

@@ -39,18 +39,6 @@ class LabelRates:
         """rho_0 and rho_1 of each label, each of shape (K,). Copies."""
         return self._rho_0.copy(), self._rho_1.copy()
 
-    @property
-    def means(self) -> tuple[float, float]:
-        """The means of rho_0 and of rho_1 over labels."""
-        n_labels = len(self._rho_0)
-        sums = np.add.reduce(self._rho_0), np.add.reduce(self._rho_1)
-        return float(sums[0]) / n_labels, float(sums[1]) / n_labels
-
-    @property
-    def mean_beta(self) -> float:
-        """The mean over labels of 1 - rho_0 - rho_1, as it is divided by."""
-        return self._mean_beta
-
     def set_common(self, rates: NoiseRates) -> None:
         """Take the same rates for all labels."""
         n_labels = len(self._rho_0)
@@ -75,7 +63,7 @@ class LabelRates:
 
     def add(self, count: int) -> None:
         """Add so many labels, which begin with the mean of the others' rates."""
-        rho_0, rho_1 = (np.full(count, mean) for mean in self.means)
+        rho_0, rho_1 = (np.full(count, rates.mean()) for rates in self.each)
         self._take(np.append(self._rho_0, rho_0), np.append(self._rho_1, rho_1))
 
     def relevance(self, clicks: FloatArray) -> FloatArray:
@@ -101,7 +89,8 @@ class LabelRates:
     def _take(self, rho_0: FloatArray, rho_1: FloatArray) -> None:
         self._rho_0, self._rho_1 = rho_0, rho_1
         self._beta = np.maximum(1.0 - rho_0 - rho_1, LEAST_BETA)
-        self._mean_beta = float(np.add.reduce(self._beta)) / len(rho_0)
+        #: The mean over labels of 1 - rho_0 - rho_1, as it is divided by.
+        self.mean_beta = float(self._beta.mean())
 
 
 def check_estimates(

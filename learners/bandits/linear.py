@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from learners.base import Distribution, Learner
 from learners.errors import ParameterError, StateError, expected
-from learners.states import State, StateValue, state_array
+from learners.states import MAX_STATE, State, StateValue, state_array
 from learners.validation import FloatArray, check_instance, check_instances, check_number
 
 #: Least propensity that a weight 1 / propensity is computed from; smaller ones count as this.
@@ -62,6 +62,9 @@ class LinearLearner(Learner):
     ParameterError
         If a parameter is of the wrong type or out of range.
     """
+
+    #: Largest size of a weight in a state.
+    _most_weight: ClassVar[float] = MAX_STATE
 
     def __init__(self, n_features: int, n_labels: int, *, gamma: float) -> None:
         super().__init__(n_features, n_labels)
@@ -153,7 +156,7 @@ class LinearLearner(Learner):
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
         self = cls._from_options(state)
         shape = (self.n_labels, self.n_features)
-        self._set_weights(state_array(state, "weights", shape))
+        self._set_weights(state_array(state, "weights", shape, self._most_weight))
         return self
 
     def _set_weights(self, weights: FloatArray) -> None:

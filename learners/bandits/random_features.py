@@ -55,7 +55,6 @@ class RandomFeatures:
     """
 
     def __init__(self, n_features: int, count: int, *, seed: int) -> None:
-        self.count = count
         # Raw numbers only: numpy promises that they stay the same, and of nothing drawn from them.
         raw = np.random.PCG64(seed).random_raw(count * (2 * N_INPUTS + 1))
         inputs, weights, phases = np.split(raw, [count * N_INPUTS, 2 * count * N_INPUTS])

@@ -143,12 +143,6 @@ class RateFilter:
         return rates[:, 0].copy(), rates[:, 1].copy()
 
     @property
-    def means(self) -> tuple[float, float]:
-        """The means of rho_0 and of rho_1 over labels, as they are used."""
-        rho_0, rho_1 = (float(np.add.reduce(rates)) / len(rates) for rates in self.each)
-        return rho_0, rho_1
-
-    @property
     def errors(self) -> tuple[FloatArray, FloatArray]:
         """Standard errors of the rates of each label, each of shape (K,).
 
@@ -263,7 +257,7 @@ class RateFilter:
         """
         n_labels = len(self._own)
         check_estimates(n_labels, rho_0, rho_1, rho_0_error, rho_1_error)
-        means = [float(np.add.reduce(rates)) / n_labels for rates in (rho_0, rho_1)]
+        means = [float(rates.mean()) for rates in (rho_0, rho_1)]
         doubts = (
             np.minimum(errors, most)
             for errors, most in zip((rho_0_error, rho_1_error), self._doubts.most, strict=True)
@@ -300,11 +294,9 @@ class RateFilter:
             self._begin(_ANEW)
         size = len(self._common.means)
         common, own_rates = f"{prefix}common_rates", f"{prefix}own_rates"
-        means = state_array(state, common, (size,))
+        means = state_array(state, common, (size,), _MAX_NUMBER)
         covariance = state_array(state, f"{prefix}common_covariance", (size, size))
-        own = state_array(state, own_rates, (len(self._own), len(Pair._fields)))
-        _check_sizes(common, means)
-        _check_sizes(own_rates, own)
+        own = state_array(state, own_rates, (len(self._own), len(Pair._fields)), _MAX_NUMBER)
         for place in (SHARPNESS, TRUST):
             least, most = self._common.limits[place][:2]
             if not least <= means[place] <= most:
@@ -323,13 +315,6 @@ def _within(rho_0: float, rho_1: float) -> tuple[float, float]:
     if excess <= MAX_SUM:
         return rho_0, rho_1
     return rho_0 * (MAX_SUM / excess), rho_1 * (MAX_SUM / excess)
-
-
-def _check_sizes(name: str, numbers: FloatArray) -> None:
-    largest = float(np.abs(numbers).max())
-    if largest > _MAX_NUMBER:
-        what = f"numbers of size at most {_MAX_NUMBER:g}"
-        raise StateError(expected(f"state's {name}", what, largest))
 
 
 def _check_pairs(name: str, rows: FloatArray) -> None:

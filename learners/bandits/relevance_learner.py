@@ -92,12 +92,12 @@ class RelevanceLearner(Learner):
     @property
     def rho_0(self) -> float:
         """P(feedback = 1 | wrong label) as it is believed, the mean over labels."""
-        return self._noise[-1].means[0]
+        return float(self.label_rates[0].mean())
 
     @property
     def rho_1(self) -> float:
         """P(feedback = 0 | right label) as it is believed, the mean over labels."""
-        return self._noise[-1].means[1]
+        return float(self.label_rates[1].mean())
 
     @property
     def label_rates(self) -> tuple[FloatArray, FloatArray]:

@@ -18,12 +18,9 @@ from learners.bandits.linear import (
     sum_product,
 )
 from learners.base import Outcome
-from learners.errors import StateError, expected
+from learners.errors import StateError
 from learners.states import State, StateValue, state_array, state_number
 from learners.validation import FloatArray, check_choice, check_number
-
-#: Beyond T / sqrt(a P) of any log; the squares of larger ones would be too large for a margin.
-_MAX_WEIGHT = 1e25
 
 
 class SOBA(LinearLearner):
@@ -80,6 +77,8 @@ class SOBA(LinearLearner):
     """
 
     kind: ClassVar[str] = "soba"
+    #: Beyond T / sqrt(a P) of any log; the squares of larger ones would be too large for a margin.
+    _most_weight: ClassVar[float] = 1e25
 
     def __init__(
         self,
@@ -140,10 +139,6 @@ class SOBA(LinearLearner):
     def from_state(cls, state: Mapping[str, StateValue]) -> Self:
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
         self = super().from_state(state)
-        largest = float(np.abs(self._weights).max())
-        if largest > _MAX_WEIGHT:
-            what = f"numbers of size at most {_MAX_WEIGHT:g}"
-            raise StateError(expected("state's weights", what, largest))
         self._margin_sum = state_number(state, "margin_sum")
         check_at_least("margin_sum", np.array(self._margin_sum), 0.0)
         self._form.restore(state)

@@ -191,15 +191,11 @@ class NeighborBandit(Learner):
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:
         """Return options, rates and rounds, label by label, as in the rings; arrays are copies."""
-        lives = [rounds.live() for rounds in self._rounds]
-        held = [
-            (rounds, np.roll(live, wrapped(rounds.first, len(live), self.window)))
-            for rounds, live in zip(self._rounds, lives, strict=True)
-        ]
+        held = [(rounds, np.sort(rounds.live())) for rounds in self._rounds]
         return {
             **self._options(),
             "firsts": np.array([rounds.first for rounds in self._rounds], dtype=np.int64),
-            "counts": np.array([len(live) for live in lives], dtype=np.int64),
+            "counts": np.array([len(rounds) for rounds in self._rounds], dtype=np.int64),
             "rows": np.concatenate([rounds.rows[ring] for rounds, ring in held]),
             "feedback": np.concatenate([rounds.labels[ring] for rounds, ring in held]),
         }

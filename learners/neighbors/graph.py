@@ -271,7 +271,7 @@ class NeighborGraph:
     ) -> _Change:
         """Change the window; of the lists, the new examples' are not found yet."""
         window = self.window
-        gone = window.oldest(n_gone)
+        gone = window.slots_between(window.first, window.first + n_gone)
         plans = [self._plan(number, gone, low, rows, labels) for number in range(len(self._pools))]
         seen = [plan.owners[plan.in_front] for _, plan in plans]
         seen_once = seen[0] if len(seen) == 1 else np.unique(np.concatenate(seen))
@@ -301,10 +301,10 @@ class NeighborGraph:
         self, number: int, gone: Slots, low: Rows, rows: Rows, labels: NDArray[np.integer]
     ) -> tuple[Slots, Revision]:
         """Return which members one pool loses, and what that and the new rows do to its lists."""
-        pool = self._pools[number]
-        left, came = gone, self._coming(len(rows))
+        pool, window = self._pools[number], self.window
+        left, came = gone, window.slots_between(window.next, window.next + len(rows))
         if self._by_class:
-            left = gone[self.window.labels[gone] == number]
+            left = gone[window.labels[gone] == number]
             mine = np.flatnonzero(labels == number)
             low, rows, came = low[mine], rows[mine], came[mine]
         return left, pool.plan(gone, left, low, rows, came)
@@ -334,8 +334,3 @@ class NeighborGraph:
         for number, pool in enumerate(self._pools):
             mine = new[self.window.labels[new] == number] if self._by_class else new
             pool.add_members(mine)
-
-    def _coming(self, count: int) -> Slots:
-        """Return the slots that the next `count` examples will have."""
-        window = self.window
-        return window.slots_between(window.next, window.next + count)

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learners.blas import product
-from learners.errors import ParameterError, expected
-from learners.validation import FloatArray
+from learners.validation import FloatArray, check_choice
 
 Rows: TypeAlias = NDArray[np.float32]
 #: As int32 in lists, which are many; as intp where they are made to index, which is quicker so.
@@ -150,9 +149,9 @@ class Metric(ABC):
     def keys(self, left: Rows, right: Rows) -> FloatArray:
         """Return the exact keys between paired rows (m, d) and (m, d) or (d,), shape (m,)."""
 
-    @abstractmethod
     def distances(self, keys: FloatArray) -> FloatArray:
-        """Turn keys into distances."""
+        """Turn keys into distances; they are some, unless a metric says otherwise."""
+        return keys
 
     def keys_in_chunks(
         self, rows: Rows, slots: Slots, right: Rows, lines: NDArray[np.intp] | None = None
@@ -232,10 +231,6 @@ class Manhattan(Metric):
         np.abs(gap, out=gap)
         return _sums(gap)
 
-    def distances(self, keys: FloatArray) -> FloatArray:
-        """Return the keys: they are the distances."""
-        return keys
-
 
 class Cosine(Metric):
     """One minus the cosine of the angle, in [0, 2].
@@ -279,10 +274,6 @@ class Cosine(Metric):
         lonely = one.any(axis=-1) != other.any(axis=-1)
         return np.where(lonely, 1.0, keys)
 
-    def distances(self, keys: FloatArray) -> FloatArray:
-        """Return the keys: they are the distances."""
-        return keys
-
     def _units(self, rows: Rows) -> FloatArray:
         wide = rows.astype(np.float64)
         norms = np.sqrt(_sums(wide * wide))[..., np.newaxis]
@@ -310,7 +301,4 @@ def make_metric(name: str, n_features: int) -> Metric:
     >>> metric.keys(np.array([[0, 1], [2, 2]], np.float32), np.array([1, 1], np.float32))
     array([1., 2.])
     """
-    metric = _METRICS.get(name) if isinstance(name, str) else None
-    if metric is None:
-        raise ParameterError(expected("metric", " or ".join(map(repr, METRIC_NAMES)), name))
-    return metric(n_features)
+    return _METRICS[check_choice("metric", name, METRIC_NAMES)](n_features)

@@ -163,7 +163,7 @@ def nearest_each(
     for begin, turn, end in zip(ends, cuts[::2], ends[1:], strict=False):
         turned += (chosen[turn:end], chosen[begin:turn])
     lines, slots = np.divmod(np.concatenate(turned), size)
-    keys = window.keys_of_pairs(slots, queries, lines)
+    keys = window.keys(slots, queries, lines)
     return [
         _first(slots[begin:end], keys[begin:end], each)
         for begin, end, each in zip(ends, ends[1:], wanted, strict=False)
@@ -207,7 +207,7 @@ def nearest_lines(window: Window, queries: Rows, proposals: Proposals, count: in
     found = np.full((len(low), width), window.capacity, dtype=np.int32)
     keys = np.full((len(low), width), np.inf)
     found[lines, places] = slots
-    keys[lines, places] = window.keys_of_pairs(slots, queries, lines)
+    keys[lines, places] = window.keys(slots, queries, lines)
     order = keys.argsort(axis=1, kind="stable")[:, :count]
     return Lines(np.take_along_axis(found, order, axis=1), np.take_along_axis(keys, order, axis=1))
 

@@ -54,9 +54,10 @@ def usable_inverse(transition: FloatArray) -> FloatArray | None:
     if ((transition >= own).sum(axis=1) > 1).any():
         return None
     inverted = inverse(transition)
-    if inverted is None or _norm(transition) * _norm(inverted) > MAX_CONDITION:
+    if inverted is None:
         return None
-    return inverted
+    condition = np.linalg.norm(transition, 1) * np.linalg.norm(inverted, 1)
+    return None if condition > MAX_CONDITION else inverted
 
 
 def corrected(shares: FloatArray, inverted: FloatArray) -> FloatArray:
@@ -77,7 +78,3 @@ def corrected(shares: FloatArray, inverted: FloatArray) -> FloatArray:
     """
     shares_of_true: FloatArray = np.add.reduce(shares[:, np.newaxis] * inverted, axis=0)
     return shares_of_true
-
-
-def _norm(matrix: FloatArray) -> float:
-    return float(np.abs(matrix).sum(axis=0).max())

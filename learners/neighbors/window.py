@@ -130,10 +130,6 @@ class Window:
         seqs: Seqs = ages + self.first
         return seqs
 
-    def oldest(self, count: int) -> Slots:
-        """Return the slots of the `count` oldest examples (or of all, if there are fewer)."""
-        return self.slots_between(self.first, min(self.next, self.first + count))
-
     def label_counts(self, n_labels: int) -> NDArray[np.int64]:
         """Return how many examples have each label, (n_labels,)."""
         whole = len(self) == self.extent
@@ -198,17 +194,12 @@ class Window:
         rows = self.rows[slots]
         return self.metric.propose(rows, self._sizes[slots], rows)
 
-    def keys(self, slots: Slots, right: Rows) -> FloatArray:
-        """Return the exact keys of `slots` (m,) against `right`, (d,) or (m, d)."""
+    def keys(self, slots: Slots, right: Rows, lines: NDArray[np.intp] | None = None) -> FloatArray:
+        """Return the exact keys of `slots` (m,), in bounded memory; see `Metric.keys_in_chunks`."""
         if len(slots) <= self.metric.at_once:
-            return self.metric.keys(self.rows.take(slots, axis=0), right)
-        return self.metric.keys_in_chunks(self.rows, slots, right)
-
-    def keys_of_pairs(self, slots: Slots, queries: Rows, lines: NDArray[np.intp]) -> FloatArray:
-        """Return the exact keys of `slots` (m,) against ``queries[lines]``, in bounded memory."""
-        if len(slots) <= self.metric.at_once:
-            return self.metric.keys(self.rows.take(slots, axis=0), queries.take(lines, axis=0))
-        return self.metric.keys_in_chunks(self.rows, slots, queries, lines)
+            others = right if lines is None else right.take(lines, axis=0)
+            return self.metric.keys(self.rows.take(slots, axis=0), others)
+        return self.metric.keys_in_chunks(self.rows, slots, right, lines)
 
     def slots_between(self, start: int, stop: int) -> Slots:
         """Return the slots of the seqs [start, stop), whether alive or not."""

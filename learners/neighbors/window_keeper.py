@@ -182,11 +182,10 @@ class WindowKeeper(Learner):
 
         The graph is not in it: it follows from the window, and is built anew.
         """
-        live, first = self._examples.live(), self._examples.first
-        ring = np.roll(live, wrapped(first, len(live), self.window))
+        ring = np.sort(self._examples.live())
         return {
             **self._options(),
-            "first": first,
+            "first": self._examples.first,
             "rows": self._examples.rows[ring],
             "labels": self._examples.labels[ring],
             "hub_watch": self._hub_watch.state(),

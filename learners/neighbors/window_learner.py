@@ -114,7 +114,7 @@ class WindowLearner(WindowKeeper):
             If `x` is not such an array as for `distribution`.
         """
         check_instance(x, self.n_features)
-        return self._scores_of(to_rows(x)[np.newaxis])
+        return self._scores_from(self._find_all(to_rows(x)[np.newaxis])[0])
 
     def neighbors(self, x: FloatArray, most: int | None = None) -> list[Voter]:
         """Return who votes on `x`, nearest first.
@@ -254,10 +254,6 @@ class WindowLearner(WindowKeeper):
         return find_many(self._examples, rows, self.k + more, ties=self._ties_vote)
 
     # -- inside ---------------------------------------------------------------------------
-    def _scores_of(self, row: Rows) -> FloatArray:
-        """Return the scores of one row, (1, d)."""
-        return self._scores_from(self._find_all(row)[0])
-
     def _decide(self, row: Rows, found: Found, codes: NDArray[np.intp] | None) -> Distribution:
         """Return the decision on a row, (1, d), of which the voters were found among all labels.
 

@@ -31,7 +31,7 @@ def test_types_that_signatures_mention_can_be_imported(package: ModuleType) -> N
 
     Of methods for use inside, which take what they do not check, this is not asked.
     """
-    inside = {"insert_sound", "insert_and_find", "propose", "propose_among", "keys_of_pairs"}
+    inside = {"insert_sound", "insert_and_find", "propose", "propose_among"}
     known = {*learners.__all__, *learners.neighbors.__all__, "NDArray"}
     of_ours = {"BoolArray", "FloatArray", "Found", "Observer", "Proposals", "Rows", "Slots"}
     of_ours |= {"State", "StateValue"}

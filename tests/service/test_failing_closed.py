@@ -42,7 +42,7 @@ def test_nothing_is_drawn_from_nan() -> None:
     """Protects the log: a decision with propensity NaN would be an event that nobody takes."""
     fold = Fold(ModelSpec.model_validate(SPEC | FORWARD), "u")
     decision = fold.decide(row(1), nonce(1), repeatable=False)
-    fold.learner._regression._weights[:] = np.nan  # type: ignore[attr-defined]
+    fold.learner._regression.weights[:] = np.nan  # type: ignore[attr-defined]
     with pytest.raises(Unavailable, match="gives a probability of nan"):
         fold.decide(row(1), nonce(2), repeatable=False)
     with pytest.raises(Unavailable, match="gives a probability of nan"):

@@ -17,7 +17,7 @@ import redis.asyncio
 
 import service.model_routes
 import service.transfer
-from learners.bandits import soba
+from learners import SOBA
 from service.address import MODELS_KEY
 from service.codec import encode_state
 from service.events import (
@@ -370,7 +370,7 @@ async def test_a_state_that_events_make_infinite_is_refused(
 ) -> None:
     """Protects a copy from being accepted and then not served: no worker could restore it."""
     # No learner that is there takes such weights.
-    monkeypatch.setattr(soba, "_MAX_WEIGHT", 1e100)
+    monkeypatch.setattr(SOBA, "_most_weight", 1e100)
     path = await create(client, learner={"kind": "soba"})
     await play(client, path, 20)
     lines = await exported(client, path)

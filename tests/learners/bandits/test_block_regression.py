@@ -78,7 +78,7 @@ def test_what_is_taken_stays_finite(seed: int, size: float) -> None:
 def test_noise_is_that_of_the_newest_examples() -> None:
     """However many there were: else noise that rose late would be found in as many again."""
     regression, z = new(), np.zeros(8)
-    regression._counts[0] = 1e9
+    regression.counts[0] = 1e9
     before = regression._noises[0]
     regression.fit(0, z, 1.0)
     assert regression._noises[0] == before + (1.0 - before) / NOISE_MEMORY
@@ -92,7 +92,7 @@ def test_rare_clicks_are_those_of_the_newest_examples() -> None:
     quiet, usual = new(), new()
     for _ in range(100_000):
         quiet.fit(0, z, 0.0)
-    quiet._rounds = 1e9
+    quiet.rounds = 1e9
     for i in range(2_000):
         quiet.fit(1, z, float(i % 2))
         usual.fit(1, z, float(i % 2))

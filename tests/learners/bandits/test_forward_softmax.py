@@ -583,7 +583,7 @@ def test_weights_that_no_rounds_lead_to_are_refused(size: float) -> None:
     weights = np.zeros(np.asarray(state["weights"]).shape)
     weights[1, :2] = size
     if size > 1e20:
-        with pytest.raises(StateError, match="state's weights: expected numbers of size at most"):
+        with pytest.raises(StateError, match="state's weights: expected finite numbers of size"):
             ForwardSoftmax.from_state({**state, "weights": weights})
         return
     learner = taught(ForwardSoftmax.from_state({**state, "weights": weights}), 0, 300)

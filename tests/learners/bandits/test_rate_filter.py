@@ -91,8 +91,8 @@ def test_what_the_one_who_chose_knew_does_not_pass_for_false_clicks(knew: bool) 
         clicked = int(rng.random() < (0.8 if right else 0.1))
         shown_with = (0.01 if explored else 0.91) if knew else None
         learn(rates, label, clicked, 0.1, shown_with=shown_with)
-    assert (rates.trust > 0.7, rates.means[0] < 0.25) == (knew, knew)
-    assert knew or rates.means[0] > 0.4
+    assert (rates.trust > 0.7, rates.each[0].mean() < 0.25) == (knew, knew)
+    assert knew or rates.each[0].mean() > 0.4
 
 
 def test_known_rates_leave_sharpness_and_trust_to_be_found() -> None:
