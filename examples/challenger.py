@@ -51,7 +51,7 @@ def main() -> None:
         client.create_model(spec)
         learner = {"kind": "rcnbf", "gamma": 0.1, "rho_0": RHO_0, "rho_1": RHO_1}
         client.add_challenger(name, "corrected", learner)
-        # With the rates known, clicks can be corrected, for the challenger and for what follows.
+        # With the rates known, clicks can be corrected, by the challenger and in the evaluation.
         client.set_rates(name, rho_0=RHO_0, rho_1=RHO_1)
         play(client, name, np.random.default_rng(1))
         policies = client.evaluate(name).policies
@@ -62,7 +62,7 @@ def main() -> None:
                 who = " ".join(filter(None, (policy.policy, policy.name)))
                 print(f"{who}: {value.value:.0%} right, {interval}")
         gain = next(policy.gain for policy in policies if policy.policy == "challenger")
-        # The gain is surer than the difference of two values, each with doubts of its own.
+        # The gain is more precise than the difference of two values, each with its own error.
         if gain is not None and gain.low > 0:
             print(f"{gain.low:.0%} to {gain.high:.0%} more than the one that decides: promote it")
             print(f"{client.promote(name, 'corrected').deciding} decides now")

@@ -1,4 +1,4 @@
-"""A shop that shows one item out of a few, and learns from clicks of which some are accidents.
+"""A shop that shows one item out of a few, and learns from clicks, some of which are accidents.
 
 Start a service with `misclick serve`, then run `python -m examples.recommender`.
 """
@@ -24,13 +24,13 @@ from clients import (
 
 #: What visitors of each kind really want.
 WANTED = {"runner": 101, "reader": 202, "cook": 303}
-#: A tenth of what else is shown is clicked by accident; a fifth of the real clicks get lost. Nobody
-#: tells the model.
+#: A tenth of the wrong items shown are clicked by accident; a fifth of the real clicks get lost.
+#: Nobody tells the model.
 RHO_0, RHO_1 = 0.1, 0.2
 VISITS = 300
 #: What is shown where the service gives no answer.
 BESTSELLER = 101
-#: A page waits so long for an answer, and does not ask again.
+#: A page waits this long for an answer, and does not ask again.
 PATIENCE_S = 0.5
 
 
@@ -71,7 +71,7 @@ def visit(pages: Recommender[int], reports: Recommender[int], visitors: random.R
         return WANTED[visitor] == BESTSELLER
     hit = shown.item == WANTED[visitor]
     clicks = visitors.random() < (1 - RHO_1 if hit else RHO_0)
-    # For this nobody waits: in a shop another process does it, and tries again for longer.
+    # Nobody waits for this: in a shop another process does it, and tries again for longer.
     (reports.clicked if clicks else reports.not_clicked)(shown)
     return hit
 

@@ -1,4 +1,4 @@
-"""Let a model learn beside a policy of one's own, and see what it would be worth, then switch.
+"""Let a model learn beside a policy of your own, see what it would be worth, then switch.
 
 Start a service with `misclick serve`, then run `python -m examples.shadow`.
 """
@@ -17,7 +17,7 @@ LABELS = ("shoes", "hats", "coats")
 #: False and missed clicks.
 RHO_0, RHO_1 = 0.2, 0.3
 ROUNDS = 4000
-#: The policy shows what it holds for the best, but for this share of rounds, in which it draws.
+#: The policy shows the label it thinks best, except in this share of rounds: there it draws.
 EXPLORES = 0.2
 
 
@@ -60,7 +60,7 @@ def main() -> None:
     rng = np.random.default_rng(1)
     with Client(args.url, api_key=os.environ.get("MISCLICK_API_KEY")) as client:
         client.create_model(spec)
-        # An old log all at once; beside a policy that goes on, `tell_round` after each visit.
+        # An old log goes in at once; beside a running policy, `tell_round` after each visit.
         client.tell_rounds(name, play(rng))
         for policy in client.evaluate(name).policies[:2]:
             print(shown(policy))

@@ -1,4 +1,4 @@
-"""A release swaps click and no click for an hour: make the model anew without that hour.
+"""A release swaps click and no click for an hour: rebuild the model without that hour.
 
 Start a service with `misclick serve`, then run `python -m examples.swapped_clicks`. The data are
 river's image segments.
@@ -21,7 +21,7 @@ from clients.replay import datasets
 RHO_0, RHO_1 = 0.1, 0.2
 #: Visits before clicks are swapped, while they are, and after.
 BEFORE, SWAPPED, AFTER = 10_000, 3_000, 2_000
-#: Visits whose clicks are told together.
+#: Visits whose clicks are sent together.
 AT_ONCE = 50
 
 
