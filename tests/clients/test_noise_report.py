@@ -213,3 +213,31 @@ def test_what_has_no_histogram_cannot_be_drawn(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="torch is not installed"):
         plot(REFUSED, tmp_path / "q.png", title="Test")
     assert not (tmp_path / "q.png").exists()
+
+
+def test_each_rate_of_a_label_has_its_own_error() -> None:
+    """How far off rho_1 may be was never looked at: that of rho_0 could stand beside it."""
+    few = estimate(40)
+    text = shown(label_table(few))
+    assert text.count("10.0 ± 1.0") == text.count("30.0 ± 2.0") == 40
+    # All of them are there.
+    assert label_summary(few) == "The labels' rates differ no more than chance explains."
+
+
+def test_labels_in_force_are_sorted_by_false_clicks() -> None:
+    """Only forty are shown: those that are often clicked by mistake, not those often missed."""
+    each = {
+        "missed": NoiseRates(rho_0=0.05, rho_1=0.6),
+        "false": NoiseRates(rho_0=0.5, rho_1=0.2),
+    }
+    text = shown(in_force_table(noise(rates_by_label=each)))
+    assert text.index("false") < text.index("missed")
+
+
+def test_what_was_asked_for_and_seen_is_told_of_every_learner() -> None:
+    """Also of one that finds rates itself, and where no change begins an estimate."""
+    lines = summary(noise(learned=True, asked=True, drift_seq=1234))
+    assert lines[1:] == [
+        "An estimate is asked for and begins within seconds.",
+        "Clicks were last seen to have changed at event 1,234.",
+    ]

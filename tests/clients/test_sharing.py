@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import os
 import pickle
 import subprocess
 import sys
@@ -142,3 +143,18 @@ async def test_many_tasks_wait_for_their_turn() -> None:
         calls = [client.list_models() for _ in range(3 * AT_ONCE)]
         assert await asyncio.gather(*calls) == [[]] * len(calls)
     assert most == AT_ONCE
+
+
+def test_a_forked_process_keeps_the_connections_that_it_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of its calls would have made others, and left a socket open."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json={"models": []}))
+    with Client("http://a", transport=transport) as client:
+        parents = client._connections
+        # As if it were forked.
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        client.list_models()
+        made = client._connections
+        client.list_models()
+        assert parents is not made is client._connections

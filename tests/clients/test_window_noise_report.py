@@ -73,3 +73,10 @@ def test_the_pairs_are_shown_best_first() -> None:
     lines = [line for line in text.splitlines() if "%" in line]
     assert ["75.0 %" in lines[0], "yes" in lines[0], "yes" in lines[1]] == [True, True, False]
     assert "the model chooses how many neighbours vote" in " ".join(text.split())
+
+
+def test_one_label_alone_is_like_no_other() -> None:
+    """A window that was just begun holds one: nothing is wrong with it."""
+    text = " ".join(window_summary(window(estimate(((1.0,),), "a"))))
+    assert "look alike" not in text
+    assert "prevails" not in text

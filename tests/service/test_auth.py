@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from service import auth
 from service.app import create_app
 from service.auth import KEY_BYTES, Keys, Scope, new_key
 from service.cli import main
@@ -314,3 +315,21 @@ def test_a_bad_file_is_described_without_what_is_in_it(tmp_path: Path, text: str
     assert why in str(caught.value)
     assert "SECRET-KEY" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_a_file_may_hold_as_many_keys_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The limit itself is allowed; the keys are those of an application, if nothing is said."""
+    for name in ("web", "app"):
+        assert main(["key", name]) == 0
+    lines = capsys.readouterr().out
+    for line in lines.splitlines():
+        assert json.loads(line)["tenant"] == "default"
+        assert json.loads(line)["scopes"] == ["predict", "feedback"]
+    (file := tmp_path / "keys.json").write_text(lines)
+    monkeypatch.setattr(auth, "MAX_KEYS", 2)
+    assert Keys.load(file).tenants == {"default"}
+    monkeypatch.setattr(auth, "MAX_KEYS", 1)
+    with pytest.raises(ValueError, match="expected 1 to 1 keys, got 2"):
+        Keys.load(file)

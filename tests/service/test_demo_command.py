@@ -7,13 +7,19 @@ import signal
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
+from rich.console import Console
 
+from clients import Client
+from clients.replay.run import Track
 from service import demo_command
 from service.cli import main
 from tests.torture.cluster import wait_until
@@ -174,3 +180,36 @@ def test_a_service_that_does_not_start_is_quoted(tmp_path: Path) -> None:
     assert "the service did not start" in err
     assert "data_dir" in err
     assert left_behind(folder) == []
+
+
+def test_settings_of_the_users_service_are_not_the_demos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a shell that has them it would have made its models in the user's own Redis."""
+    monkeypatch.setenv("MISCLICK_REDIS_URL", "redis://127.0.0.1:1")
+    monkeypatch.setenv("MISCLICK_KEYS_FILE", "/dev/null/keys")
+    with demo_command.running_service() as url, Client(url) as client:
+        assert client.list_models() == []
+
+
+def test_the_clicks_are_as_noisy_as_is_said() -> None:
+    """Two rates in each other's place would have told RCNBF the wrong ones; a seed is asked for."""
+    streams = demo_command._streams(Namespace(rounds=10, seed=5))
+    assert tuple(streams) == demo_command.NOISES
+    for (rho_0, rho_1), stream in streams.items():
+        assert (set(stream.rho_0), set(stream.rho_1)) == ({rho_0}, {rho_1})
+        assert (stream.seed, stream.horizon) == (5, 10)
+
+
+def test_the_demo_says_what_was_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentences at the end tell the errors of what was shown, each learner's own."""
+    monkeypatch.setattr(demo_command, "print_table", lambda _: None)
+    tracks = {}
+    for name, errors in (("Banditron", 3), ("RCNBF", 2), ("Softmax", 1)):
+        tracks[name] = Track(horizon=4)
+        for number in range(4):
+            tracks[name].record(wrong=number < errors, wrong_greedy=False)
+    replays: Any = {(0.2, 0.4): SimpleNamespace(tracks=tracks)}
+    with (console := Console(width=500)).capture() as capture:
+        args = Namespace(rounds=4, png=tmp_path / "x.png")
+        demo_command._summarise(args, console, replays, tracks, 1.0)
+    told = "Banditron showed the wrong label in 75.0 % of the rounds, RCNBF in 50.0 % and Softmax"
+    assert f"With 20 % false and 40 % missed clicks, {told} in 25.0 %." in capture.get()

@@ -80,3 +80,11 @@ async def test_a_tenant_alone_has_all_places(valkey_url: str, tmp_path: Path) ->
     ):
         answer = await call(app, "GET", "/v1/models/m", headers={"authorization": other})
         assert answer.status == 404
+
+
+async def test_a_tenant_has_one_place_at_least(valkey_url: str, tmp_path: Path) -> None:
+    """Three quarters of one call are none: nobody would ever be answered."""
+    async with two_tenants(valkey_url, tmp_path, 1) as (app, keys):
+        for key in keys:
+            answer = await call(app, "GET", "/v1/models/m", headers={"authorization": key})
+            assert answer.status == 404

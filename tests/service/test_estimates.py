@@ -11,8 +11,8 @@ import pytest
 
 from service import estimates as module
 from service.address import Address
-from service.errors import NotFound
-from service.estimates import OUTCOMES, Estimates
+from service.errors import Conflict, NotFound
+from service.estimates import CANCEL_TRIES, OUTCOMES, Estimates
 from service.events import Kind, Rates, unpack_body
 from service.store import Store
 from service.wire import Estimate
@@ -319,3 +319,28 @@ async def test_a_deleted_model_is_claimed_by_nobody(made: Made) -> None:
     with pytest.raises(NotFound):
         await made.estimates.finish(claim.token, NONCE, RECORD, result())
     assert not await made.estimates.renew(claim.token, 0.5)
+
+
+async def test_an_estimate_that_cannot_be_cancelled_is_told_of(
+    made: Made,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who was told that it is off would see its rates come into force."""
+    await made.estimates.ask()
+    tries = 0
+
+    async def elsewhere(*_: Any) -> bool:
+        nonlocal tries
+        tries += 1
+        return False
+
+    monkeypatch.setattr(Estimates, "_end", elsewhere)
+    with pytest.raises(Conflict, match="changes hands while it is being cancelled: try again"):
+        await made.estimates.cancel()
+    assert tries == CANCEL_TRIES
+    monkeypatch.undo()
+    assert (await made.estimates.status())[0]
+    await made.estimates.claim(0)
+    asked, running = await made.estimates.status()
+    assert asked
+    assert running is not None

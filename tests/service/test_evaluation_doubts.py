@@ -124,3 +124,14 @@ def test_a_value_that_can_be_none_is_not_trusted() -> None:
     assert "worth 1.10" in verdict_of_value(Value(1.1, 0.04, 1.02, 1.18))
     assert "worth 1.42" in verdict_of_value(Value(1.42, 0.18, 1.07, 1.77))
     assert "worth -0.30" in verdict_of_value(Value(-0.3, 0.1, -0.5, -0.1))
+
+
+def test_a_label_counts_from_a_twentieth_of_the_rounds_on() -> None:
+    """In fewer rounds it moves a value by less than its interval; in more it is said."""
+    rates = np.full((4, 10), 0.1)
+    rates[2:] = 0.03
+    rates[0, 4], rates[2, 4] = 0.79, 0.04
+    found = AssumedRates(rates[0], rates[1], rates[2], rates[3], "unknown")
+    numbers = np.arange(1000)
+    assert not doubt_about_rates(found, np.where(numbers < 50, 4, 0))
+    assert "shown in 6% of" in doubt_about_rates(found, np.where(numbers < 60, 4, 0))

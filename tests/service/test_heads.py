@@ -242,3 +242,21 @@ async def test_who_does_not_read_is_not_waited_for(
             await asyncio.sleep(0.7)
             writer.write(GET)
             assert (await reader.readuntil(b"done")).startswith(OK)
+
+
+async def test_who_stops_reading_later_is_not_waited_for_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client that took its first answer slowly, and not the next one, was kept for ever."""
+    monkeypatch.setattr(heads, "STUCK_S", 0.3)
+    async with connected() as (reader, writer):
+        for stops in (False, True):
+            writer.write(GET.replace(b"/", b"/long", 1))
+            if stops:
+                # Of what the kernels hold for it, nothing is taken.
+                await asyncio.sleep(1.0)
+            found = 0
+            with contextlib.suppress(ConnectionError):
+                while found <= len(LONG) and (piece := await reader.read(65_536)):
+                    found += len(piece)
+            assert (found > len(LONG)) is not stops

@@ -13,9 +13,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+import uvicorn
 
+from service import main
 from service.embedded import MAX_SOCKET_PATH
 from service.main import (
+    DRAIN_S,
+    KEEP_ALIVE_S,
     MOST_FILES,
     Refused,
     _allow_many_files,
@@ -157,3 +161,41 @@ def test_a_start_stays_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_server_waits_as_proxies_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closed after uvicorn's 5 s, idle connections of proxies, which keep them 60 s, gave 502s."""
+    found: list[uvicorn.Config] = []
+
+    def run(config: uvicorn.Config, listener: socket.socket) -> None:
+        found.append(config)
+        listener.close()
+
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(main, "_run", run)
+    for name in ("configure", "_end_in_order", "_allow_many_files"):
+        monkeypatch.setattr(main, name, lambda *_: None)
+    main.serve(Settings(port=0, redis_url="redis://127.0.0.1:1"))
+    (config,) = found
+    assert config.timeout_keep_alive == KEEP_ALIVE_S > 60
+    # A call that hangs does not hold up a stop.
+    assert config.timeout_graceful_shutdown == DRAIN_S
+    # Nobody is asked to believe who says for whom he calls; nothing here speaks WebSocket.
+    assert (config.proxy_headers, config.ws) == (False, "none")
+
+
+def test_the_metrics_folder_goes_with_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each start would leave one behind."""
+    monkeypatch.setenv(SHARED_FOLDER, "")
+    with _shared_metrics(Settings(workers=2)):
+        folder = Path(os.environ[SHARED_FOLDER])
+        (folder / "0.lock").touch()
+    assert not folder.exists()
+
+
+def test_a_port_that_is_taken_is_told_of() -> None:
+    """The commonest mistake of all ends in a line and status 2, as the others do."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(Refused, match=rf"cannot listen on 127\.0\.0\.1:{port}: .*in use"):
+            _listen(Settings(port=port))

@@ -14,6 +14,7 @@ from service.estimates import OUTCOMES
 from service.meta import COUNTERS
 from service.metrics import SHARED_FOLDER, RequestMetrics
 from tests.service.apps import create
+from tests.service.stores import make, opened, play, replica_of
 
 
 async def samples(client: httpx.AsyncClient) -> dict[tuple[str, ...], float]:
@@ -177,3 +178,23 @@ def test_a_worker_counts_on_where_one_has_ended(
             worker.communicate()
     assert b'route="/livez",status="200"} 12.0' in RequestMetrics().render([], [])
     assert len(list(tmp_path.glob("*.db"))) <= 4
+
+
+async def test_what_a_worker_holds_is_told_apart(store_url: str) -> None:
+    """Snapshots that stay behind and refused events are alarms; a restart is one learner's."""
+    async with opened(store_url) as store:
+        challenger = {"name": "next", "learner": {"kind": "forward_softmax"}}
+        address = await make(store, challengers=[challenger])
+        replica = await replica_of(store, address)
+        await play(replica, 4)
+        await replica.save_snapshot()
+        await play(replica, 2, 4)
+        replica.fold.rejected = 3
+        text = RequestMetrics().render([], [replica]).decode()
+        name = replica.spec.name
+        for series, value in (("folded_seq", 6), ("snapshot_seq", 4), ("rejected", 3)):
+            assert f'misclick_{series}{{model="{name}"}} {value}.0' in text
+        contest = replica.fold.contest
+        contest.deciding = contest.challengers[0].named
+        text = RequestMetrics().render([], [replica]).decode()
+        assert f'misclick_restarts_total{{learner="next",model="{name}"}} 0.0' in text

@@ -16,6 +16,7 @@ from service.auth import Scope, new_key
 from service.challengers import RECORDED
 from service.cli import main
 from service.main import Refused, check, export_to_workers
+from service.serve_command import refuse_unknown
 from service.settings import ENV_PREFIX, SECRETS, Settings
 
 #: Another value than the default for every setting, as the environment would have it.
@@ -284,3 +285,11 @@ def test_secrets_are_hidden() -> None:
     settings = Settings(redis_url="redis://:hunter2@host", secret="hunter2" * 6)
     assert "hunter2" not in f"{settings!r} {settings} {settings.model_dump()}"
     assert settings.store_url() == "redis://:hunter2@host"
+
+
+def test_only_what_looks_like_a_setting_has_to_be_one() -> None:
+    """Pydantic reads names in any case; the key of the other commands may stand beside them."""
+    refuse_unknown(["PATH", "MISCLICK_API_KEY", "MISCLICK_PORT", "misclick_workers"])
+    for name in ("MISCLICK_WORKER", "Misclick_Worker"):
+        with pytest.raises(Refused, match=f"{name}: there is no such setting"):
+            refuse_unknown([name])

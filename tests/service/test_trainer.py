@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -19,9 +22,14 @@ import psutil
 import pytest
 import redis
 
+from learners.noise import nrest
+from learners.noise.estimate import NoiseEstimate, Reading
+from service import trainer
+from service.errors import Unavailable
 from service.events import Rates, RatesByLabel
+from service.settings import Settings
 from service.spec import ModelSpec
-from service.trainer import READ, read_block, record_of, result_of
+from service.trainer import READ, Block, Progress, estimate, read_block, record_of, result_of
 from service.wire import Estimate, LabelRates
 from tests.service.stores import admit, decide, example, opened, tell, told_round
 from tests.service.stores import make as make_model
@@ -249,3 +257,101 @@ def test_a_refusal_is_a_result_too() -> None:
         False,
         "torch is not installed",
     )
+
+
+LABELS = ["left", "right"]
+
+
+READ_OFF = Reading(
+    0.11,
+    0.22,
+    0.01,
+    0.02,
+    np.array([0.1, 0.12]),
+    np.array([0.2, 0.24]),
+    np.array([0.03, 0.04]),
+    np.array([0.05, 0.06]),
+    True,
+)
+
+
+def test_each_number_of_an_estimate_is_told_as_what_it_is() -> None:
+    """False and missed clicks of a label in each other's place would be folded by every worker."""
+    shown, bins = np.array([7, 8]), np.arange(6).reshape(2, 3)
+    found = NoiseEstimate("mixture", 15, shown, READ_OFF, (), bins, 3, 0.5)
+    told = result_of(found, 4, LABELS, 15, 2.5)
+    assert (told.number, told.examples, told.took_s, told.trusted) == (4, 15, 2.5, True)
+    assert (told.rho_0, told.rho_1, told.rho_0_error, told.rho_1_error) == (0.11, 0.22, 0.01, 0.02)
+    assert (told.labels_differ, told.histogram) == (True, [[0, 1, 2], [3, 4, 5]])
+    assert [msgspec.structs.astuple(each) for each in told.by_label] == [
+        ("left", 0.1, 0.2, 0.03, 0.05, 7),
+        ("right", 0.12, 0.24, 0.04, 0.06, 8),
+    ]
+    each = RatesByLabel([0.1, 0.12], [0.2, 0.24], [0.03, 0.04], [0.05, 0.06])
+    assert msgspec.json.decode(record_of(told), type=Rates) == Rates(0.11, 0.22, each)
+
+
+async def test_a_training_hears_that_its_claim_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was cancelled went on to its end: minutes of a core, for nobody."""
+    monkeypatch.setattr(trainer, "RENEW_S", 0.001)
+    told: list[float] = []
+
+    async def renew(_: str, progress: float) -> bool:
+        told.append(progress)
+        if len(told) == 1:
+            raise Unavailable("Redis is away")
+        return len(told) < 4
+
+    lost, progress = threading.Event(), Progress()
+    progress.train(0.5, 0.0)
+    estimates: Any = SimpleNamespace(renew=renew)
+    keeping = asyncio.create_task(trainer._keep(estimates, "token", progress, lost))
+    async with asyncio.timeout(10):
+        while len(told) < 3:
+            assert not lost.is_set()
+            await asyncio.sleep(0)
+        while not lost.is_set():  # noqa: ASYNC110 - a thread is told
+            await asyncio.sleep(0.001)
+    keeping.cancel()
+    assert told[0] == pytest.approx(0.55)
+
+
+async def test_a_store_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart of Redis costs no training of minutes; one that stays away ends it."""
+    monkeypatch.setattr(trainer, "RENEW_S", 0.001)
+    tries = 0
+
+    async def call() -> int:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise Unavailable("Redis is away")
+        return tries
+
+    assert await trainer._patiently(call) == 3
+    tries = 0
+    monkeypatch.setattr(trainer, "LEASE_MS", -1000)
+    with pytest.raises(Unavailable):
+        await trainer._patiently(call)
+    assert tries == 1
+
+
+def test_a_training_knows_what_it_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model with one label has no rates to find, and the setting says how long one may take."""
+    given: dict[str, Any] = {}
+
+    class Network:
+        def __init__(self, n_labels: int, **options: Any) -> None:
+            given.update(options, n_labels=n_labels)
+
+        def estimate(self, *_: Any, **__: Any) -> Any:
+            return SimpleNamespace(estimate="found")
+
+    monkeypatch.setattr(nrest, "NREst", Network)
+    bits = np.arange(400) % 2
+    block = Block(np.zeros((400, 1)), bits, np.arange(400) // 2 % 2)
+    about = (3, Settings(estimate_timeout_s=77.0), Progress(), threading.Event())
+    assert "one label" in str(estimate(block, 1, *about))
+    assert not given
+    assert estimate(block, 2, *about) == "found"
+    assert given == {"n_labels": 2, "seed": 3, "time_limit_s": 77.0}

@@ -271,3 +271,11 @@ def test_parts_that_do_not_fit_are_refused(
     """A data set that exists can be replayed."""
     with pytest.raises(InputError, match=f"^{name}"):
         Dataset("bad", x.astype(np.float32), np.array(y), labels)
+
+
+def test_codes_into_names_are_whole(tmp_path: Path) -> None:
+    """Scores between 0 and 1, say, were cut off to the first label, all of them."""
+    path = tmp_path / "a.npz"
+    np.savez(path, X=np.eye(2), y=np.array([0.7, 1.0]), label_names=np.array(["cat", "dog"]))
+    with pytest.raises(InputError, match="y: expected codes into label_names, got float64"):
+        load(str(path))

@@ -12,6 +12,7 @@ from matplotlib.transforms import BboxBase
 from numpy.typing import NDArray
 from rich.console import Console
 
+from clients.replay import report
 from clients.replay.datasets import Dataset
 from clients.replay.report import MOST_INSIDE, as_json, plot, spaced_rounds, table
 from clients.replay.run import Track
@@ -226,3 +227,24 @@ def test_a_curve_is_where_its_errors_are(scale: Scale) -> None:
     (line,) = _drawn({"all": {"one": track}}, title="Test", scale=scale).axes[0].lines
     rounds = np.asarray(line.get_xdata()).astype(np.int64)
     assert np.asarray(line.get_ydata()).tolist() == track.curve(rounds).tolist()
+
+
+def test_json_says_how_feedback_came_and_how_fast_rounds_went() -> None:
+    """A replay is repeated from it: shuffling is not the delay; two learners are one replay."""
+    noise = Noise(delay=(3, 7), shuffle=11, duplicate=0.25)
+    stream = ClickStream(DATA, horizon=1000, noise=noise)
+    two = {"one": track(1000, 4), "other": track(1000, 5)}
+    told = as_json(stream, two, window=10, elapsed_s=2.0)
+    assert told["noise"]["delay"] == [3, 7]
+    assert (told["noise"]["shuffle"], told["noise"]["duplicate"]) == (11, 0.25)
+    assert told["rounds_per_s"] == 500
+
+
+def test_the_curves_are_the_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only no error at all is drawn as another number: half an error, for its logarithm."""
+    drawn: list[Figure] = []
+    monkeypatch.setattr(report, "save", lambda figure, _: drawn.append(figure))
+    plot({"p": {"some": track(100, 4), "one": track(100, 1000)}}, tmp_path / "x.png", title="t")
+    some, one = (np.asarray(line.get_ydata()) for line in drawn[0].axes[0].get_lines())
+    assert some[-1] == pytest.approx(0.25)
+    assert (one[0], one[-1]) == (1.0, pytest.approx(0.01))

@@ -1,0 +1,3 @@
+"""Batches that are taken in turns."""
+
+from __future__ import annotations
