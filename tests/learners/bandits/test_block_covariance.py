@@ -89,3 +89,9 @@ def test_states_of_learners_that_drift_are_restored(kind: str, drift: float) -> 
         learner.update(Outcome(x, int(rng.integers(3)), 0, 0.5, int(rng.integers(2))))
     again = type(learner).from_state(learner.state())
     assert state_digest(again.state()) == state_digest(learner.state())
+
+
+def test_the_block_fits_with_what_its_last_one_is_padded_by() -> None:
+    """Of 100 inputs blocks of 32 hold up to 132; what just fits is taken."""
+    assert fitting_block(1, 100, 132 * 32) == 32
+    assert fitting_block(1, 100, 132 * 32 - 1) == 16

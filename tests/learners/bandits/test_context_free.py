@@ -192,3 +192,15 @@ def test_refuses_a_state_that_cannot_be(name: str, value: Any) -> None:
     state = heard([(1, 1, (0.5, 0.5))]).state() | {name: value}
     with pytest.raises(StateError, match=f"state's {name}"):
         ContextFree(3).restore(state)
+
+
+def test_a_label_that_was_never_shown_is_tried_where_all_others_fail() -> None:
+    """It is as likely as not to be clicked, however seldom others are: so it is the likeliest."""
+    usual = ContextFree(2)
+    for i in range(400):
+        usual.observe(i % 2, int(i % 20 == i % 2), chance=0.9, cautious=0.6)
+    usual.add(1)
+    chances = usual.chances(0.0, 1.0, None)
+    # Shares of (20 + .5) / 201 twice, and of .5: less what they have too much or too little of.
+    assert chances.argmax() == 2
+    assert 0.5 < chances[2] < 1.0

@@ -125,3 +125,29 @@ def test_many_labels_are_tried_together_as_often_as_ten(n_labels: int) -> None:
     # 20 sqrt(99 + 1) times a gap of .5 is 100 where there are ten labels.
     assert 1 - best == pytest.approx((n_labels - 1) / n_labels * 10 / (10 + 100))
     assert one.tolist() == [200.0] * n_labels
+
+
+@pytest.mark.parametrize("exploration", ["gaps", "greedy"])
+def test_only_labels_that_may_be_chosen_share_what_explores(exploration: str) -> None:
+    """Of five labels two may be chosen: gamma is theirs alone, and their chances sum to 1."""
+    explore = GapExploration(exploration, 10.0, 0.2)
+    codes, relevance = np.array([1, 3]), np.array([0.9, 0.1, 0.8, 0.3, 0.7])
+    eager = explore.eagerness(np.full(5, 3.0), 15.0, codes, 1.0, one_right=False)
+    found = explore.choose(relevance, codes, eager)
+    assert found.greedy == 3
+    assert found.probabilities[[0, 2, 4]].tolist() == [0.0, 0.0, 0.0]
+    assert found.probabilities.sum() == pytest.approx(1.0)
+    assert found.probabilities[1] >= 0.1
+    if exploration == "greedy":
+        assert found.probabilities[[1, 3]].tolist() == pytest.approx([0.1, 0.9])
+    (each,) = explore.choose_each(relevance[np.newaxis], codes, eager)
+    assert each.probabilities.tolist() == found.probabilities.tolist()
+
+
+def test_gains_by_hand() -> None:
+    """Of the two labels that may be chosen each counts twice its rounds, at most all 9 of them."""
+    explore, counts = GapExploration("gaps", 10.0, 0.0), np.array([50.0, 4.0, 9.0, 9.0])
+    eager = explore.eagerness(counts, 9.0, np.array([1, 2]), 0.5, one_right=True)
+    assert eager.gains.tolist() == pytest.approx([10 * 0.5 * 9**0.5, 10 * 0.5 * 10**0.5])
+    assert eager.floors is not None
+    assert eager.floors.tolist() == pytest.approx([1 / 25, 1 / 100])

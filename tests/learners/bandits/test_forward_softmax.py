@@ -355,6 +355,17 @@ def test_told_rates_follow_noise_that_falls(monkeypatch: pytest.MonkeyPatch) -> 
             np.testing.assert_array_equal(value, state[name])
 
 
+def test_how_sure_the_softmax_is_outlasts_noise_that_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only rates are found anew: that scores are too small, or too large, is known already."""
+    learner = ForwardSoftmax(4, 3, n_waves=0)
+    played(learner, 6_000, 1, rho=0.3)
+    sharpness = learner._told.sharpness
+    assert sharpness > 1.1
+    monkeypatch.setattr(learner._told._surplus, "observe", lambda *_, **__: True)
+    played(learner, 1, 2, rho=0.3)
+    assert learner._told.sharpness == pytest.approx(sharpness, abs=0.02)
+
+
 def test_somebody_who_explores_much_and_is_right_brings_no_noise_that_falls() -> None:
     """Protects shadows: his best labels are right more often than he draws them.
 

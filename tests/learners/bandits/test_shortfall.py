@@ -288,3 +288,17 @@ def test_what_is_no_run_is_refused(row: list[float]) -> None:
     state = Shortfall().state(2) | {"shortfall_run": np.array([[0, 0, 0], row], dtype=np.float64)}
     with pytest.raises(StateError, match=rf"shortfall_run\[1\]: .*, got \[{float(row[0])}"):
         Shortfall().restore(state, 2)
+
+
+def test_labels_without_any_click_are_in_a_state() -> None:
+    """Where no click is false, none at all leaves 0 of them: the rounds and clicks due stay."""
+    saved = Shortfall()
+    for _ in range(LEAST_ROUNDS):
+        saved.observe(1, 1, chance=0.9, false=0.0)
+    for _ in range(30):
+        saved.observe(1, 0, chance=0.9, false=0.0)
+    again = Shortfall()
+    again.restore(saved.state(2), 2)
+    kept, run = (np.asarray(each.state(2)["shortfall_run"]) for each in (again, saved))
+    assert kept.tolist() == run.tolist()
+    assert kept[1, 0] == 30.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from learners.evaluation import Evaluation, Rounds, predict_rewards, weights_of
+from learners.evaluation import AssumedRates, Evaluation, Rounds, predict_rewards, weights_of
 from learners.evaluation.prediction import PARTS
+from learners.noise import NoiseRates
 from tests.learners.evaluation.logs import N_LABELS, clean, make, per_label, target
 
 
@@ -80,3 +81,21 @@ def test_both_forms_of_the_ridge_agree() -> None:
     np.testing.assert_allclose(
         predict_rewards(doubled, per_label()), predict_rewards(rounds, per_label()), atol=1e-9
     )
+
+
+def test_the_noisier_the_bits_the_more_the_prior_counts() -> None:
+    """At .4/.4 corrected bits are 3 and -2, of variance 6.25: the prior counts as 62.5 rounds."""
+    bits = np.array([1, 0] * 50)
+    rounds = Rounds(np.zeros((100, 1)), np.zeros(100, np.int64), np.ones(100), bits)
+    predicted = predict_rewards(rounds, AssumedRates.same(NoiseRates(0.4, 0.4), 4))
+    # The last part sees 90 rounds, whose corrected bits sum to 45; each label alike is 1 / 4.
+    np.testing.assert_allclose(predicted[90:, 0], (45 + 62.5 * 0.25) / (90 + 62.5))
+
+
+def test_rounding_in_a_constant_feature_tells_nothing() -> None:
+    """What hardly varies is not blown up: a prediction is that of a feature that is constant."""
+    rounds = make(200, per_label(), 3)
+    jitter = np.random.default_rng(0).normal(0.0, 1e-12, (200, 1))
+    found = predict_rewards(rounds._replace(xs=jitter), per_label())
+    constant = predict_rewards(rounds._replace(xs=np.zeros((200, 1))), per_label())
+    np.testing.assert_allclose(found, constant, atol=1e-9)

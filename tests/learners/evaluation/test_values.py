@@ -326,9 +326,12 @@ def test_effective_size_is_the_rounds_that_count() -> None:
         ({"labels": np.array([0.0, 1.0, 1.0])}, "labels"),
         ({"propensities": np.array([0.5, 0.0, 1.0])}, "propensities"),
         ({"propensities": np.array([0.5, np.nan, 1.0])}, "propensities"),
+        ({"propensities": np.array([0.5, 1.5, 1.0])}, "propensities"),
         ({"feedback": np.array([0, 1, 2])}, "feedback"),
         ({"feedback": np.array([0, 1])}, "feedback"),
         ({"xs": np.full((3, 1), np.inf)}, "xs"),
+        ({"xs": np.zeros((4, 1))}, "xs"),
+        ({"xs": np.zeros((2, 1))}, "xs"),
         ({"labels": np.array([0])}, "rounds"),
         # A list is no array, as what takes arrays says like any other mistake.
         ({"xs": [[0.0]] * 3}, "xs"),
@@ -349,6 +352,7 @@ def test_refuses_bad_rounds(change: dict[str, Any], name: str) -> None:
         (np.ones(2), "2"),
         (np.array([1.0, -1.0, 1.0]), "-1.0"),
         (np.array([1.0, np.nan, 1.0]), "nan"),
+        (np.array([1.0, np.inf, 1.0]), "inf"),
         ([1.0, 1.0, 1.0], "list"),
     ],
 )
@@ -381,6 +385,8 @@ def test_refuses_bad_rates(rho_1: float) -> None:
     """Rates leave something of the click's meaning."""
     with pytest.raises(InputError):
         AssumedRates(np.array([0.2]), np.array([rho_1]), np.zeros(1), np.zeros(1))
+    with pytest.raises(InputError, match="beta: expected at least 1e-06"):
+        AssumedRates(np.array([0.5]), np.array([0.5 - 1e-7]), np.zeros(1), np.zeros(1))
     with pytest.raises(InputError, match="errors"):
         AssumedRates.same(NoiseRates(), 2, (-0.1, 0.0))
     with pytest.raises(InputError, match="n_labels"):

@@ -114,3 +114,10 @@ def test_bad_options_are_refused() -> None:
     with pytest.raises(ParameterError, match="window: expected at most 41666 for 6 labels"):
         full.add_label()
     assert full.n_labels == len(full._rounds) == 5
+
+
+@pytest.mark.parametrize("x", [np.zeros(3), np.array([0.0, np.nan]), np.array([0.0, 1e7])])
+def test_scores_are_of_instances_only(x: np.ndarray) -> None:
+    """Whatever was learned, what no decision would take has no scores either."""
+    with pytest.raises(InputError, match=r"^x"):
+        NeighborBandit(2, 2).scores(x)

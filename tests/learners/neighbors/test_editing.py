@@ -199,3 +199,33 @@ def test_hmn_ei_stops_at_the_first_drop() -> None:
             kept, best = smaller, accuracy
         assert hmn_ei(xs, labels).tolist() == kept.tolist()
     assert drops
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_nobody_is_his_own_neighbour(k: int) -> None:
+    """Also where k is as many as there are: of two that disagree neither is kept."""
+    assert not wilson(np.array([[0.0], [1.0]]), np.array([0, 1]), k).any()
+
+
+def test_a_class_of_which_four_are_left_needs_no_rescue() -> None:
+    """One that is missed goes where four others stay, and stays where three do."""
+    for size, gone in ((5, [0]), (4, [])):
+        labels = np.repeat([0, 1], (size, 20))
+        hits, misses = np.full(len(labels), 9), np.zeros(len(labels), np.int64)
+        hits[0], misses[0] = 1, 9
+        assert np.flatnonzero(_condemned(labels, hits, misses)).tolist() == gone
+
+
+def test_of_many_classes_one_that_nobody_points_to_goes() -> None:
+    """It has few misses, but no hits either."""
+    labels = np.repeat(np.arange(5), 8)
+    hits, misses = np.full(40, 3), np.zeros(40, np.int64)
+    hits[0] = 0
+    assert np.flatnonzero(_condemned(labels, hits, misses)).tolist() == [0]
+
+
+def test_one_alone_in_its_class_does_not_hit_itself() -> None:
+    """All others miss it."""
+    keys = np.array([[np.inf, 1.0, 4.0], [1.0, np.inf, 1.0], [4.0, 1.0, np.inf]])
+    hits, misses = hits_and_misses(keys, np.array([0, 1, 1]))
+    assert (hits.tolist(), misses.tolist()) == ([0, 1, 1], [2, 1, 0])

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learners.noise import block_fit
-from learners.noise.block_fit import fit_block
-from learners.noise.mixture import Levels, Rounds, first_levels, level_errors, rounds_of
+from learners.noise.block_fit import anchored_levels, fit_block
+from learners.noise.mixture import LabelPrior, Levels, Rounds, first_levels, level_errors, rounds_of
 from tests.learners.noise.test_mixture import draw_rounds
 
 
@@ -102,3 +102,33 @@ def test_never_fails(seed: int, n: int, k: int, scale: float, clicks: str) -> No
         assert ((levels.rho_0 > 0) & (levels.rho_0 < 1)).all()
         assert all(((error > 0) & (error <= 0.29)).all() for error in errors)
     assert (rounds.behind == before).all()
+
+
+def test_labels_that_were_never_shown_explain_nothing_by_chance() -> None:
+    """Of ten labels two were shown: .01 nats of 1,000 rounds are more than two explain so."""
+    rounds = Rounds(np.zeros(1000), np.zeros((9, 1000)), np.arange(1000) % 2, np.zeros(1000))
+    start = first_levels(rounds.feedback)
+    common, own = start._replace(loss=0.5), start._replace(loss=0.49)
+    assert block_fit._differ(common, own, rounds)
+
+
+def test_anchored_labels_are_drawn_to_the_common_rates() -> None:
+    """Not to the prior's own means: a label of which nothing is told has just the common ones."""
+    rounds = draw_rounds(3000, [0.2] * 3, [0.3] * 3)
+    rounds = rounds.some(rounds.labels < 2)
+    common = fit_block(rounds).common
+    labels = anchored_levels(rounds, common, LabelPrior(0.7, 50.0, 0.1, 50.0))
+    assert labels.rho_0[2] == pytest.approx(common.rho_0[0], abs=1e-3)
+    assert labels.rho_1[2] == pytest.approx(common.rho_1[0], abs=1e-3)
+
+
+def test_false_clicks_and_missed_ones_are_two_sides_of_one() -> None:
+    """With two labels a click on one is none on the other: priors change places, too."""
+    rounds = draw_rounds(600, [0.1, 0.3], [0.35, 0.15])
+    # Labels are shown mostly where they are wrong: more is told of rho_0.
+    rounds = rounds.some((rounds.lead < 0) | (np.arange(600) % 5 == 0))
+    other = Rounds(-rounds.lead, rounds.behind, 1 - rounds.labels, 1.0 - rounds.feedback)
+    fit, mirrored = fit_block(rounds).prior, fit_block(other).prior
+    assert (mirrored.mean_1, mirrored.mean_0) == pytest.approx((fit.mean_0, fit.mean_1), rel=0.02)
+    assert mirrored.count_1 == pytest.approx(fit.count_0, rel=0.02)
+    assert mirrored.count_0 == pytest.approx(fit.count_1, rel=0.02)

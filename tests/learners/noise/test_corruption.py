@@ -243,7 +243,9 @@ def test_seed_decides_and_inputs_stay() -> None:
         (lambda: flip_uniform(codes(3, 9), 3, float("nan"), rng()), "rate"),
         (lambda: flip_by_matrix(codes(2, 4), np.array([[0, 1], [0.5, 0.6]]), rng()), "matrix[1]"),
         (lambda: flip_by_matrix(codes(2, 4), np.array([[0, 1], [1.5, -0.5]]), rng()), "matrix[1]"),
+        (lambda: flip_by_matrix(codes(2, 4), np.array([[0, 1], [0.5, 0.499]]), rng()), "matrix[1]"),
         (lambda: flip_by_matrix(codes(2, 4), np.ones((2, 3)), rng()), "matrix"),
+        (lambda: flip_by_matrix(codes(2, 0), np.empty((0, 0)), rng()), "matrix"),
         (lambda: flip_by_hubness(codes(2, 4), 2, 0.5, codes(2, 3), rng()), "k_occurrences"),
         (lambda: flip_by_tfidf(codes(2, 4), 2, 0.5, np.full(4, np.nan), rng()), "weights"),
         (lambda: tfidf_weights(np.array([[-1.0]])), "counts"),
@@ -284,3 +286,15 @@ def test_neighbours_that_are_just_enough_are_all_taken() -> None:
         source = np.random.default_rng(seed)
         noisy = flip_by_hubness(np.zeros(10, np.int64), 2, 0.5, occurrences, source)
         assert noisy.tolist() == [1] * 5 + [0] * 5
+
+
+def test_hubs_that_are_too_few_by_one_smooth_the_draw() -> None:
+    """Of five points .55 are 3 labels: with two hubs any of the others may be the third."""
+    labels, k_occurrences = np.zeros(5, np.int64), np.array([3, 3, 0, 0, 0])
+    flipped = [
+        flip_by_hubness(labels, 2, 0.55, k_occurrences, np.random.default_rng(seed))
+        for seed in range(50)
+    ]
+    assert {int(each.sum()) for each in flipped} == {3}
+    # Unsmoothed, the last one would always be the first of those without occurrences.
+    assert all(sum(each[i] for each in flipped) > 0 for i in range(5))

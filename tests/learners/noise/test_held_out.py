@@ -185,3 +185,51 @@ def test_a_label_that_was_never_shown_has_the_common_rates() -> None:
     assert reading.label_rho_0[2] == pytest.approx(reading.rho_0, abs=1e-4)
     assert reading.label_rho_1[2] == pytest.approx(reading.rho_1, abs=1e-4)
     assert reading.label_rho_0_error[2] > 2 * reading.label_rho_0_error[:2].max()
+
+
+def test_folds_that_disagree_widen_each_label_s_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where labels differ no common rates say how poor networks are: their own errors grow."""
+    block, errors = held_out([0.1, 0.3, 0.5], [0.3, 0.1, 0.05]), []
+    for disagree in (0.0, 0.03):
+        monkeypatch.setattr(module, "_fold_errors", lambda *_, off=disagree: np.full((2, 1), off))
+        reading, _ = read(block, "mixture", beta_min=0.05)
+        assert reading.labels_differ
+        errors.append(np.array([reading.label_rho_0_error, reading.label_rho_1_error]))
+    rounds = block.rounds()
+    grow = 0.03 / np.array(level_errors(fit_block(rounds).common, rounds))
+    assert (grow > 2).all()
+    np.testing.assert_allclose(errors[1], errors[0] * grow)
+
+
+def test_a_label_whose_beta_may_be_too_small_is_not_known() -> None:
+    """By hand: beta .3 is within two standard errors of .05 if these are .13, not if .12."""
+    rho_0, rho_1 = np.array([0.3, 0.3]), np.array([0.4, 0.4])
+    errors = np.array([0.13, 0.12]) / np.sqrt(2)
+    reading = Reading(0.3, 0.4, 0.01, 0.01, rho_0, rho_1, errors, errors, labels_differ=True)
+    found = module._without_senseless(reading, 0.05)
+    for each in (found.label_rho_0_error, found.label_rho_1_error):
+        np.testing.assert_allclose(each, [12**-0.5, errors[1]])
+
+
+def test_labels_count_as_often_as_they_were_shown() -> None:
+    """By the rules that read quantiles: common rates and errors are means over rounds."""
+    whole = held_out([0.1, 0.3, 0.5], [0.3, 0.1, 0.05])
+    shown = (whole.labels == 0) | (np.arange(9000) % 10 == 0)
+    block = HeldOut(*(part[shown] for part in whole))
+    reading, _ = read(block, "per_label", beta_min=0.05)
+    share = np.bincount(block.labels) / len(block.labels)
+    assert share[0] > 0.8
+    assert reading.rho_0 == pytest.approx(share @ reading.label_rho_0)
+    assert reading.rho_1_error == pytest.approx(share @ reading.label_rho_1_error)
+
+
+@pytest.mark.parametrize("rule", ["per_label", "authors"])
+@pytest.mark.parametrize("n_folds", [1, 3])
+def test_folds_that_agree_leave_an_error_of_a_round(rule: str, n_folds: int) -> None:
+    """No rate is read without an error, not even where all folds read the same, or one is all."""
+    one = held_out([0.2] * 3, [0.3] * 3, n=300)
+    parts = [np.concatenate([part] * n_folds) for part in one]
+    parts[2] = np.repeat(np.arange(n_folds), 300)
+    reading, _ = read(HeldOut(*parts), rule, beta_min=0.05)
+    np.testing.assert_allclose(reading.label_rho_0_error, 1 / (1 + 300 * n_folds))
+    assert reading.rho_0_error == pytest.approx(1 / (1 + 300 * n_folds))

@@ -15,7 +15,16 @@ from learners import RCINE, InputError, Outcome, ParameterError
 from learners.noise import nrest
 from learners.noise.estimate import CancelledError
 from learners.noise.held_out import RULES, read
-from learners.noise.nrest import BINS, NREst, Trained, _histogram
+from learners.noise.nrest import (
+    BINS,
+    LARGEST,
+    LEAST_SPREAD,
+    NREst,
+    Trained,
+    _histogram,
+    _scaled,
+    _scaling,
+)
 from learners.noise.nrest_network import Arrays, Fold, train_fold
 
 Block = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -365,3 +374,30 @@ def test_torch_stays_out() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_feature_that_hardly_spreads_is_not_blown_up() -> None:
+    """As a pixel at the margin: it is divided by a tenth of the usual spread, others by theirs."""
+    rng = np.random.default_rng(0)
+    xs = rng.normal(5.0, [3.0, 3.0, 1e-6], (500, 3))
+    center, spread = _scaling(xs)
+    np.testing.assert_allclose(center, xs.mean(0), rtol=1e-6)
+    usual = np.sqrt((xs.std(0) ** 2).mean())
+    np.testing.assert_allclose(spread, [*xs.std(0)[:2], LEAST_SPREAD * usual], rtol=1e-6)
+
+
+def test_one_wild_value_is_cut_off() -> None:
+    """Scaled instances are within bounds, so that it cannot silence all other features."""
+    xs = np.array([[1e6, 0.0], [-1e6, 2.0], [1.0, -2.0]])
+    scaled = _scaled(xs, np.zeros(2, np.float32), np.full(2, 2.0, np.float32))
+    assert scaled.tolist() == [[LARGEST, 0.0], [-LARGEST, 1.0], [0.5, -1.0]]
+
+
+def test_a_refused_block_leaves_the_networks_for_the_next_one() -> None:
+    """Where nothing is trained the warm networks come back, and are not lost."""
+    xs, codes = np.zeros((50, 2)), np.arange(50) % 2
+    warm = {"center": np.ones(2, np.float32)}
+    trained = NREst(2).estimate(xs, codes, codes, warm=warm)
+    assert trained.estimate.doubts[0].code == "few_rounds"
+    assert list(trained.networks) == ["center"]
+    assert trained.networks["center"].tolist() == [1.0, 1.0]

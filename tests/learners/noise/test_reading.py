@@ -116,3 +116,9 @@ def test_per_label_refuses() -> None:
     """One axis is not enough for rates of each label."""
     with pytest.raises(InputError, match="2 axes"):
         per_label(Q)
+
+
+def test_per_label_reads_between_two_predictions() -> None:
+    """By hand: right for half, whose medians are at places .75 and 2.25 of the four."""
+    rho_0, rho_1 = per_label(np.array([[0.1], [0.2], [0.8], [0.9]]))
+    assert (rho_0.tolist(), rho_1.tolist()) == (pytest.approx([0.175]), pytest.approx([0.175]))

@@ -12,6 +12,7 @@ from learners.noise.verdict import (
     LEAST_GAIN,
     LEAST_OF_A_KIND,
     LEAST_PERFECT,
+    LEAST_RIGHT_OR_WRONG,
     LEAST_ROUNDS,
     Evidence,
     doubts,
@@ -95,3 +96,17 @@ def test_what_is_just_enough_evidence(lacks: int, right: float) -> None:
     evidence = evidence._replace(beta=0.25, beta_error=0.1)
     which = "no_perfect_right" if right > 0.5 else "no_perfect_wrong"
     assert [doubt.code for doubt in doubts(evidence, beta_min=0.05)] == [which] * lacks
+
+
+def test_wrong_rounds_are_counted_with_what_the_choice_tells() -> None:
+    """30 rounds were wrong: that their instances alone would leave more open makes no more."""
+    right = np.repeat([0.999, 0.999, 0.01], [870, 100, 30])
+    alone = np.repeat([0.999, 0.5, 0.01], [870, 100, 30])
+    found = doubts(GOOD._replace(right=right, alone=alone), beta_min=0.05)
+    assert [doubt.code for doubt in found] == ["few_wrong"]
+
+
+def test_as_many_right_and_wrong_rounds_as_are_needed_will_do() -> None:
+    """Just so many of either are enough, as the doubt says."""
+    sure = np.repeat([1.0, 0.0], int(LEAST_RIGHT_OR_WRONG))
+    assert doubts(GOOD._replace(right=sure, alone=sure), beta_min=0.05) == []
