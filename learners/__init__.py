@@ -1,12 +1,12 @@
 """Learners that survive misclicks: pure, deterministic, one round at a time.
 
 The contract
-    `Learner`, `Distribution`, `Outcome`, `draw`, `draw_each`; and the types that it is told in,
-    `State`, `StateValue`, `FloatArray`, `BoolArray`.
+    `Learner`, `Distribution`, `Outcome`, `draw`, `draw_each`; and the types it uses, `State`,
+    `StateValue`, `FloatArray`, `BoolArray`.
 Making one
     `create` from plain values, `LEARNERS` by kind.
 Bandit learners, from the bit that says whether a shown label was right
-    `ForwardSoftmax` (the default: one label is right, and each label's noise is found with it),
+    `ForwardSoftmax` (the default: one label is right, and each label's noise is estimated as well),
     `Forward` (regression, read through each label's noise rates), `Banditron`, `RCNBF`, `RCINE`
     (first order, importance weighted), `BPA` (passive-aggressive), `SOBA`, `Confidit` (second
     order).

@@ -1,6 +1,6 @@
-"""What the checks of a learner are made of: rounds to play, wrong input, and assertions.
+"""What the checks of learners are built from: rounds to play, wrong input, and assertions.
 
-They raise AssertionError by themselves, so that they hold under ``-O`` too.
+They raise AssertionError explicitly, so they work under ``-O`` too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from learners.errors import InputError, LearnersError, StateError
 from learners.states import State
 from learners.validation import FloatArray
 
-#: Features and labels of the learners that are checked, and rounds that they live through.
+#: Features and labels of the learners under check, and rounds that they play.
 D, K = 5, 4
 ROUNDS = 60
 
@@ -35,7 +35,7 @@ def state_digest(state: State) -> str:
 
 
 def play(learner: Learner, rng: np.random.Generator, n_rounds: int = ROUNDS) -> list[int]:
-    """Let `learner` live through random rounds, with feedback or labels as it takes them.
+    """Play random rounds with `learner`, giving feedback or labels, whichever it takes.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def outcome_of(x: FloatArray, label: int, decision: Distribution, feedback: int)
 
 
 def teach(learner: Learner, x: FloatArray, label: int, feedback: int) -> None:
-    """Show `label` and give `feedback`, or tell that `label` is right."""
+    """Show `label` and give `feedback`, or teach that `label` is right."""
     if learner.takes_feedback:
         learner.update(Outcome(x, label, 0, 0.5, feedback))
     else:
@@ -71,7 +71,7 @@ def teach(learner: Learner, x: FloatArray, label: int, feedback: int) -> None:
 
 
 def bad_instances() -> Iterator[object]:
-    """Yield what no learner may take for an instance; the types are wrong on purpose."""
+    """Yield what no learner may accept as an instance; the types are wrong on purpose."""
     for value in (np.nan, np.inf, -np.inf, 1.000001e6, -1e300):
         x = np.ones(D)
         x[3] = value
@@ -88,7 +88,7 @@ def bad_instances() -> Iterator[object]:
 
 
 def assert_distribution(decision: Distribution, n_labels: int) -> None:
-    """Raise unless this is a distribution over so many labels whose greedy one has the most."""
+    """Raise unless this is a distribution over `n_labels` labels, the greedy one most probable."""
     probabilities = decision.probabilities
     require(probabilities.dtype == np.float64, "probabilities are float64")
     require(probabilities.shape == (n_labels,), "one probability a label")
@@ -121,7 +121,7 @@ def assert_refused(name: str, call: Callable[..., object], *arguments: object) -
 
 
 def assert_state_refused(kind: type[Learner], state: State, what: str) -> None:
-    """Raise unless a state gets a StateError."""
+    """Raise unless loading `state` raises a StateError."""
     try:
         kind.from_state(state)
     except StateError:
@@ -130,7 +130,7 @@ def assert_state_refused(kind: type[Learner], state: State, what: str) -> None:
 
 
 def require(holds: bool | np.bool_, otherwise: str) -> None:
-    """Raise AssertionError with the words `otherwise`; unlike `assert`, also under ``-O``."""
+    """Raise AssertionError with the message `otherwise`; unlike `assert`, also under ``-O``."""
     if not holds:
         raise AssertionError(otherwise)
 

@@ -2,7 +2,7 @@
 
 A learner is pure: no clock, file, socket or global random state. It answers with a
 distribution over labels, and is updated with the whole outcome of a round, because feedback
-arrives late, out of order and from another process than the one that decided.
+arrives late, out of order and from a process other than the one that decided.
 
 Arithmetic that decides state is element-wise float64 in a fixed order. A matrix product is
 not used there: BLAS sums in an order that depends on the CPU, and then two workers that fold
@@ -31,13 +31,12 @@ from learners.validation import (
     is_number,
 )
 
-#: Most labels times features, 2 GB of weights: what is more is a mistake, and would end in no
-#: memory at all.
+#: Most labels times features, 2 GB of weights: more is a mistake, and would exhaust memory.
 MAX_WEIGHTS = 250_000_000
 
 
 class Distribution(NamedTuple):
-    """Probabilities over the labels, and the label that the learner holds for the best.
+    """Probabilities over the labels, and the label that the learner considers best.
 
     Attributes
     ----------
@@ -85,9 +84,8 @@ class Learner(ABC):
     internals as they please; only the public methods below are the contract. Labels are codes
     0..K-1. A code is never reused: a retired label keeps its row and may be restored.
 
-    What is given and wrong raises an `InputError`, what the learner does not take, by the flags
-    below, an `UnsupportedError`, and a saved state that is none a `StateError`. Nothing has changed
-    then.
+    A wrong argument raises an `InputError`, a call that the flags below rule out an
+    `UnsupportedError`, and an invalid saved state a `StateError`; the learner is then unchanged.
 
     Parameters
     ----------
@@ -129,12 +127,12 @@ class Learner(ABC):
 
     @property
     def silent(self) -> bool:
-        """Whether it takes clicks to be counted by nobody, and learns nothing until one comes."""
+        """Whether it assumes that nothing counts clicks, and learns nothing until one comes."""
         return False
 
     @property
     def context_free(self) -> bool:
-        """Whether it decides by how often each label is clicked, because instances tell less."""
+        """Whether it decides by click rates alone, because instances predict clicks worse."""
         return False
 
     @property
@@ -157,7 +155,7 @@ class Learner(ABC):
 
     @classmethod
     def option_defaults(cls) -> dict[str, StateValue]:
-        """Those of the constructor's options that may be left out, and what they are then."""
+        """Options of the constructor that may be left out, with their defaults."""
         parameters = signature(cls).parameters
         defaults = {name: parameters[name].default for name in cls.option_names()}
         return {name: value for name, value in defaults.items() if value is not Parameter.empty}
@@ -244,7 +242,7 @@ class Learner(ABC):
     def add_labels(self, count: int) -> int:
         """Add labels and return the code of the first; they get their exploration share at once.
 
-        Many at once take little longer than one: what is kept by label is copied each time.
+        Many at once take little longer than one: each call copies what is kept by label.
 
         Parameters
         ----------
@@ -279,8 +277,8 @@ class Learner(ABC):
     def retire_label(self, label: int) -> None:
         """Stop choosing `label`; what was learned of it stays. The last one cannot go.
 
-        For one that is away for a while, use `allowed`: a learner may take it that what is right
-        is among the labels that are left, and begin anew where no clicks come.
+        For a label that is away for a while, use `allowed`: a learner may assume that what is right
+        is among the labels left, and begin anew where no clicks come.
         """
         self._check_label(label)
         if self._active[label] and int(self._active.sum()) == 1:
@@ -309,7 +307,7 @@ class Learner(ABC):
     # -- for subclasses -------------------------------------------------------------------
     @abstractmethod
     def _grow(self, count: int) -> None:
-        """Make room for so many more labels, or raise and change nothing."""
+        """Make room for `count` more labels, or raise and change nothing."""
 
     def _options(self) -> State:
         """Return the head of a state: kind, shape, labels and options."""
@@ -376,7 +374,7 @@ class Learner(ABC):
             return self._active_codes
         if not isinstance(allowed, Iterable):
             raise InputError(expected("allowed", "codes of labels, or None", allowed))
-        codes = list(allowed)  # once: of an iterator nothing would be left
+        codes = list(allowed)  # once: an iterator would be used up
         for label in codes:
             self._check_label(label, "allowed")
         mask = np.zeros(self.n_labels, dtype=np.bool_)

@@ -15,8 +15,8 @@ def product(left: NDArray[_Float], right: NDArray[_Float]) -> NDArray[_Float]:
 
     Kernels that work on whole registers may compute with what lies beside the numbers, and throw
     it away: the product is right, but on some CPUs, now and then, numpy sees the flag of an
-    invalid operation and warns of it. Whoever calls has to know that the numbers are finite and
-    their products do not overflow. The order of the sums depends on the CPU.
+    invalid operation and warns of it. The caller must know that the numbers are finite and their
+    products do not overflow. The order of the sums depends on the CPU.
     """
     with np.errstate(all="ignore"):
         result: NDArray[_Float] = left @ right

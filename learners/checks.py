@@ -1,14 +1,14 @@
 """What every learner must pass, as functions of a factory.
 
-Somebody who adds a learner runs them all over it::
+To check a new learner, run them all over it::
 
     @pytest.mark.parametrize("check", CHECKS)
     def test_mine_keeps_the_contract(check):
         check(Mine)  # or a partial with options
 
-A check returns nothing and raises AssertionError with words on what was broken. They know only
-the public contract of `learners.base`; that a learner also learns, and by the right equation, is
-for its own tests to show.
+A check returns nothing and raises AssertionError saying what was broken. They know only the public
+contract of `learners.base`; that a learner also learns, and by the right equation, is for its own
+tests to show.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def check_seed_decides(make: LearnerFactory) -> None:
     require(state_digest(two.state()) == digest, "same rounds, other state")
     for value in one.state().values():
         if isinstance(value, np.ndarray):
-            value.fill(not value.all())  # in each type something else than was there
+            value.fill(not value.all())  # in every type, other than what was there
     require(state_digest(one.state()) == digest, "state() hands out the learner's own arrays")
 
 
@@ -214,7 +214,7 @@ def check_bad_label_features_refused(make: LearnerFactory) -> None:
 
 
 def check_state_round_trip(make: LearnerFactory) -> None:
-    """Check that saved, loaded and continued is bit for bit what going on would have been."""
+    """Check that saving, loading and going on equals just going on, bit for bit."""
     learner = make(D, K)
     play(learner, np.random.default_rng(7), 37)
     learner.retire_label(2)
@@ -327,7 +327,7 @@ def check_labels_come_and_go(make: LearnerFactory) -> None:
 
 
 def check_many_labels_at_once(learner: Learner, x: FloatArray) -> None:
-    """Check that labels added together are those that are added one by one."""
+    """Check that labels added together equal those added one by one."""
     together, one_by_one = (type(learner).from_state(learner.state()) for _ in range(2))
     n_labels = learner.n_labels
     require(together.add_labels(3) == n_labels, "the first of the new codes is returned")

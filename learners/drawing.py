@@ -14,7 +14,7 @@ from learners.errors import InputError, expected
 #: Up to here the draw sums in a Python list, beyond it in numpy; the sums are the same, bit for
 #: bit, and this is where the two took equally long.
 _SMALL_K = 32
-#: As many probabilities, of all distributions together, are drawn from faster one by one.
+#: Up to so many probabilities, of all distributions together, drawing one by one is faster.
 _FEW_PROBABILITIES = 200
 
 
@@ -53,12 +53,12 @@ def draw(distribution: Distribution, uniform: float) -> int:
         label = int(np.add.accumulate(probabilities).searchsorted(uniform, "right"))
     if label < n_labels:
         return label
-    # Rounding left the last sum below `uniform`: the last label that can be drawn has it.
+    # Rounding left the last sum below `uniform`: the last label that can be drawn takes it.
     return int(np.flatnonzero(probabilities)[-1])
 
 
 def draw_each(distributions: Sequence[Distribution], uniforms: Sequence[float]) -> list[int]:
-    """Draw a label from each of some distributions over the same labels, at once.
+    """Draw a label from each of several distributions over the same labels, at once.
 
     Parameters
     ----------

@@ -34,23 +34,23 @@ class RiverClassifier(base.Classifier):
     Use it to compare learners with river's own on river's streams. A service has no use for it:
     decisions and feedback there come apart in time, which river's interface cannot say.
 
-    It keeps river's conventions (``river.checks``) but for one: features neither come nor go, so
-    that what is not there is an error, not 0. Where some are None put ``preprocessing.StatImputer``
-    in front, and tell ``preprocessing.OneHotEncoder`` its `categories`. NaN is an error, too, and
-    what ``preprocessing.MinMaxScaler`` gives before it has seen anything: let the pipeline learn an
+    It keeps river's conventions (``river.checks``) except one: features neither come nor go, so a
+    missing one is an error, not 0. Where some are None put ``preprocessing.StatImputer`` in front,
+    and tell ``preprocessing.OneHotEncoder`` its `categories`. NaN is an error, too, and
+    ``preprocessing.MinMaxScaler`` gives it before it has seen anything: let the pipeline learn an
     example before it predicts.
 
     Parameters
     ----------
     make_learner
-        Called with (n_features, n_labels), gives a fresh learner; so that river can clone the
+        Called with (n_features, n_labels), returns a fresh learner, so that river can clone the
         classifier untrained. ``functools.partial(create, "rcnbf", rho_0=..., rho_1=...)``, say.
     features
-        The names of the features, in the order that makes an instance. Each must be in every
-        example, with a number; what else is in it is left out.
+        The names of the features, in the order that makes an instance. Every example must have a
+        number for each; anything else in it is left out.
     labels
         The labels known at first, at least one, in the order of their codes. A label that first
-        comes with an example is added then.
+        appears in an example is added then.
     rates
         Noise rates at which the bit is flipped; none by default. Only for bandit learners.
     seed
@@ -59,8 +59,8 @@ class RiverClassifier(base.Classifier):
     Raises
     ------
     ParameterError
-        If names are missing, double or in no order, `make_learner` makes no learner, `rates` are
-        none or given with a learner of full information, or `seed` is no count.
+        If names are missing, duplicate or in no order, `make_learner` makes no learner, `rates` are
+        no `NoiseRates` or given with a learner of full information, or `seed` is no count.
 
     Examples
     --------
@@ -89,10 +89,10 @@ class RiverClassifier(base.Classifier):
         seed: int = 0,
     ) -> None:
         for name, names in (("features", features), ("labels", labels)):
-            if isinstance(names, set | frozenset):  # of texts, another order in each process
+            if isinstance(names, set | frozenset):  # of strings, another order in each process
                 raise ParameterError(expected(name, "names in an order", names))
-        # River clones from these, by their names. Lists of their own: whoever gave them may go on
-        # with his, and what the keys of a dict are made of cannot be cloned.
+        # River clones from these, by their names. Lists of our own: the caller may go on changing
+        # theirs, and the keys of a dict cannot be cloned.
         self.make_learner = make_learner
         self.features = list(features)
         self.labels = list(labels)
@@ -158,7 +158,7 @@ class RiverClassifier(base.Classifier):
             If a feature is not as for `predict_one`, or the label None, NaN or not hashable.
         """
         instance = self._instance(x)
-        # Of NaN, which is not equal to itself, each would be another label.
+        # NaN is not equal to itself, so each one would be another label.
         if y is None or not isinstance(y, Hashable) or y != y:
             raise InputError(expected("y", "a label", y))
         if y not in self._codes:
@@ -184,9 +184,9 @@ class RiverClassifier(base.Classifier):
         values = np.empty(len(self.features))
         for place, name in enumerate(self.features):
             value = x.get(name)
-            # Numpy's own compare the bound as one of theirs, in which it may have no room.
+            # Numpy's scalars convert the bound to their own type, which may not hold it.
             number = value.item() if isinstance(value, np.generic) else value
-            # River's own encoders give booleans for what is there or not: those are numbers here.
+            # River's own encoders give booleans for presence: those are numbers here.
             number = int(number) if isinstance(number, bool) else number
             if not is_number(number):
                 raise InputError(expected(f"feature {name!r}", "a number", value))

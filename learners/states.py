@@ -24,7 +24,7 @@ MAX_STATE = 1e100
 def check_kind(state: Mapping[str, StateValue], kind: str) -> None:
     """Raise StateError unless `state` was saved by a learner of this kind."""
     found = state_value(state, "kind")
-    # Only a text is compared: an array's != would be an array, not a bool.
+    # Only a string is compared: an array's != would be an array, not a bool.
     if not isinstance(found, str) or found != kind:
         raise StateError(expected("state's kind", repr(kind), found))
 
@@ -67,7 +67,7 @@ def state_integers(
 ) -> NDArray[Whole]:
     """Return a copy of the integer array `name` of a state, or raise StateError.
 
-    There must be `size` of them (None: any number), of this type, each in [0, `below`).
+    There must be `size` of them (None: any number), of type `kind`, each in [0, `below`).
     """
     value = state_value(state, name)
     what = f"{'any number' if size is None else size} of {np.dtype(kind)} in [0, {below})"

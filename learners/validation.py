@@ -36,7 +36,7 @@ def check_instance(x: FloatArray, n_features: int) -> None:
     learners.errors.InputError: x[1]: expected a finite number of size at most 1e+06, got nan
     """
     if type(x) is np.ndarray and x.dtype == _FLOAT64 and x.shape == (n_features,):
-        # vdot, because dot would warn of an overflow that is no news here.
+        # vdot, because dot would warn of an overflow that is expected here.
         if np.vdot(x, x) < _SURELY_SMALL:
             return
         _check_values(x)
@@ -85,7 +85,7 @@ def described(value: object) -> str:
     """
     if not isinstance(value, np.ndarray):
         return type(value).__name__
-    # Of a subclass dtype and shape may be just what was expected.
+    # A subclass may have just the dtype and shape expected.
     kind = "" if type(value) is np.ndarray else f"{type(value).__name__} of "
     return f"{kind}{value.dtype} {value.shape}"
 
@@ -179,7 +179,7 @@ def check_number(name: str, value: object, least: float, most: float) -> float:
         ...
     learners.errors.ParameterError: gamma: expected a number in [0, 1], got 2
     """
-    # An integer of a thousand digits is below infinity, and no float.
+    # An integer of a thousand digits is below infinity, but no float holds it.
     if is_number(value) and least <= value <= min(most, _LARGEST):
         return float(value)
     raise ParameterError(expected(name, f"a number in [{least:g}, {most:g}]", value))

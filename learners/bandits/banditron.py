@@ -7,22 +7,22 @@ from typing import ClassVar
 from learners.bandits.linear import MIN_PROPENSITY, LabelledLinearLearner
 from learners.base import Outcome
 
-#: Share of exploring rounds where none is given: what RCNBF's authors used on USPS.
+#: Default exploration share: what RCNBF's authors used on USPS.
 DEFAULT_GAMMA = 0.03
 
 
 class Banditron(LabelledLinearLearner):
     """Learns from clicks as if each were true; the classic that noise breaks.
 
-    Use it where feedback is clean, and as the baseline. Under flipped feedback use `RCNBF`: this
-    one then unlearns right answers. O(K d) a decision, O(d) an update.
+    Use it where feedback is clean, and as the baseline. Under flipped feedback, where it unlearns
+    right answers, use `RCNBF`. O(K d) a decision, O(d) an update.
 
     Update, [1]_, with f the feedback, ytilde the label shown, yhat the greedy one, P the logged
     propensity::
 
         w_r <- w_r + x (f 1[r = ytilde] / P - 1[r = yhat])
 
-    Its expectation over the draw is the perceptron's update, which `learn` makes of a full
+    Its expectation over the draw is the perceptron's update, the one `learn` makes from a full
     label. One round moves a weight by at most (1 / max(P, 1e-9) + 1) |x_i| <= 1.000000001e15.
 
     Parameters
@@ -60,7 +60,7 @@ class Banditron(LabelledLinearLearner):
 
     kind: ClassVar[str] = "banditron"
 
-    #: h(0) and h(1): what a bit counts for. Learners that know of noise put others here.
+    #: h(0) and h(1): what each bit counts as. Learners that model noise set others here.
     _corrected: tuple[float, float] = (0.0, 1.0)
 
     def __init__(self, n_features: int, n_labels: int, *, gamma: float = DEFAULT_GAMMA) -> None:

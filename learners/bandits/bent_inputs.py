@@ -1,4 +1,4 @@
-"""What the learners that bend regress on."""
+"""What the nonlinear learners regress on."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from learners.errors import StateError, expected
 from learners.states import State, StateValue, state_array, state_number
 from learners.validation import MAX_FEATURE, FloatArray
 
-#: What is regressed on beside the numbers of an instance and the waves: its distance, a constant.
+#: Inputs besides an instance's features and the waves: its distance, a constant.
 N_BESIDE = 2
-#: Instances that move centre and usual distance: more would hardly move them, but what weights
-#: mean.
+#: Instances that move centre and usual distance: more would hardly move these, but would change
+#: what weights mean.
 CENTRE_ROUNDS = 10_000
-#: Usual distances that the distance of one instance counts for at most.
+#: Cap on the distance of one instance, in usual distances.
 FAR = 3.0
-#: Squares of lengths below this count as 0. (The same instance again and again is 2 / n^2 of its
-#: length away from the centre after n rounds: 4e-16 in the square at last, which is no rounding.)
+#: Squares of lengths below this count as 0. (An instance that repeats is 2 / n^2 of its length from
+#: the centre after n rounds: in the end 4e-16 in the square, which is not rounding.)
 LEAST_SQUARE = 1e-30
 
 
@@ -32,17 +32,17 @@ class BentInputs:
         v = x - c,       h = sqrt((|v|^2 + s^2) / 2),       u = (v / h, s / h - 1)
         z = (u, 1, waves(u), 0 ... 0)
 
-    u is a point of a sphere, onto which all space is folded: of length 1 where x is as far from c
-    as usual, and nowhere of more than sqrt(3). Its last number, which falls with the distance, lets
-    planes cut balls out of space. No unit and no origin of the features matters. (That v / |v| told
-    of an instance, its direction alone, was too little: of three bands of one number two were
-    mistaken for each other.)
+    u lies on a sphere onto which all of space is folded: its length is 1 where x is as far from c
+    as usual, and never more than sqrt(3). Its last entry, which falls with the distance, lets
+    planes cut balls out of space. Neither units nor origins of the features matter. (The direction
+    v / |v| alone was too little: of three bands of a single feature, two were mistaken for each
+    other.)
 
-    What all instances have in common (pixels that are never negative, a constant that somebody
-    added) would be a second constant, with a weight as free as any: a label that is often clicked
-    by mistake could pass for one that is always likely. In the mean the n-th instance counts n + 1
-    times, so that first ones that are unlike the later ones are forgotten, and none counts as
-    farther away than three times as usual.
+    Without centring, what all instances have in common (pixels that are never negative, a constant
+    that somebody added) would act as a second constant, with a weight as free as any: a label often
+    clicked by mistake could pass for one that is always likely. In the mean the n-th instance
+    counts n + 1 times, so that early ones unlike the later ones are forgotten; none counts as
+    farther than three times the usual distance.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class BentInputs:
         return self._bend(rests, _squares(rests))
 
     def take_in(self, x: FloatArray, rounds: float) -> FloatArray:
-        """Return z of `x`, shape (padded,), which is learned from after `rounds` others."""
+        """Let `x`, which follows `rounds` others, move the centre; return its z, (padded,)."""
         rests = x[np.newaxis] - self._centre
         squares = _squares(rests)
         if rounds < CENTRE_ROUNDS:

@@ -1,8 +1,8 @@
-"""A covariance that is kept within blocks: what an example sees of it, and what it leaves.
+"""A block-diagonal covariance: what an example reads from it, and what remains after it.
 
 It lies in memory as (B, n, B): n symmetric blocks side by side, row by row. A sum over the first
 axis adds long rows; over the last one, B numbers at a time, it takes three to five times as long.
-States have it as n blocks, (n, B, B).
+States hold it as n blocks, (n, B, B).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import numpy as np
 
 from learners.validation import FloatArray
 
-#: Largest block that is taken where none is asked for: it needed fewer clicks than 16 on each of
-#: six streams, and a round takes a tenth longer.
+#: Largest default block: it needed fewer clicks than 16 on each of six streams; a round takes a
+#: tenth longer.
 LARGEST_FITTING = 32
-#: Largest block that is taken at all: P z then has a million products.
+#: Largest block allowed: P z then has a million products.
 MAX_BLOCK = 1024
 
 
@@ -45,9 +45,9 @@ def narrow(
     noise: float,
     space: FloatArray,
 ) -> None:
-    """Make P surer along what was seen: P_b <- P_b - (P_b z_b)(P_b z_b)' / (noise + h_b).
+    """Reduce P along what was seen: P_b <- P_b - (P_b z_b)(P_b z_b)' / (noise + h_b).
 
-    `moves` and `spreads` are what `look` returned; `moves` is used up.
+    `moves` and `spreads` are what `look` returned; `moves` is overwritten.
     """
     moves /= np.sqrt(noise + spreads)[:, np.newaxis]
     np.multiply(moves.T[:, :, np.newaxis], moves, out=space)
@@ -55,12 +55,12 @@ def narrow(
 
 
 def let_drift(covariance: FloatArray, drift: float, first: FloatArray) -> None:
-    """Let P come back to P_0, the first variances (n, B) alone: P <- P + s (P_0 - P).
+    """Let P drift back to P_0, the diagonal of first variances (n, B): P <- P + s (P_0 - P).
 
-    s makes the variance of what is known well grow by `drift`, where it was largest at first. (To
-    let variances alone grow, each up to its first, would in the end let none: in directions that
-    are never seen, such as a constant less all categories of a field, doubt would grow until all of
-    them are back at their first variances, however sure is what is seen.)
+    s makes the variance of what is known well grow by `drift`, where it was largest at first. (If
+    only variances grew, each up to its first, none could in the end: in directions never seen, such
+    as a constant minus all categories of a field, doubt would grow until all variances are back at
+    their first, however well known what is seen.)
     """
     share = min(drift / float(first.max()), 1.0)
     covariance *= 1.0 - share
@@ -69,7 +69,7 @@ def let_drift(covariance: FloatArray, drift: float, first: FloatArray) -> None:
 
 
 def unconnected(variances: FloatArray) -> FloatArray:
-    """Return the covariance (B, n, B) with these variances, shape (n, B), and nothing else."""
+    """Return the covariance (B, n, B) with these variances, shape (n, B), and no correlations."""
     n_blocks, block = variances.shape
     covariance = np.zeros((block, n_blocks, block))
     diagonals(covariance)[:] = variances
@@ -83,21 +83,21 @@ def diagonals(covariance: FloatArray) -> FloatArray:
 
 
 def turned(covariances: FloatArray) -> FloatArray:
-    """Return a copy as states have it, (..., n, B, B), of one as it lies here, (..., B, n, B).
+    """Return a copy in the states' layout, (..., n, B, B), of one in ours, (..., B, n, B).
 
-    And the other way round.
+    Or the other way round.
     """
     return np.array(covariances.swapaxes(-3, -2), order="C")
 
 
 def blocks_of(width: int, block_size: int) -> tuple[int, int]:
-    """Return how many blocks hold `width` inputs, and of how many each is."""
+    """Return how many blocks hold `width` inputs, and how many each has."""
     block = min(block_size, width)
     return -(-width // block), block
 
 
 def fitting_block(n_covariances: int, width: int, most_entries: int) -> int:
-    """Return the block that is taken where none is asked for: a power of two that fits."""
+    """Return the default block size: a power of two that fits."""
     block = LARGEST_FITTING
     while block > 1 and n_covariances * (width + block) * block > most_entries:
         block //= 2

@@ -1,4 +1,4 @@
-"""A regression for each label, one example at a time, with a block-diagonal second order."""
+"""A regression for each label, one example at a time, with a block-diagonal covariance."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from learners.states import State, StateValue, state_array, state_number
 from learners.validation import FloatArray
 
 #: First variances of the weights of the instance and the constant, and of the waves. Of those tried
-#: (1 to 1/100): with more, noise is learned; with less, learning begins late, and with .1 for all a
-#: shop whose items' worth does not bend showed 4 to 6 % less. (With .05 for waves, clean clicks
-#: teach a bit faster and noisy ones slower.)
+#: (1 to 1/100), larger ones learn noise and smaller ones learn late, and with .1 for all a shop
+#: whose items' worth is linear showed 4 to 6 % less. (With .05 for waves, clean clicks teach a bit
+#: faster and noisy ones slower.)
 FIRST_VARIANCE, WAVE_VARIANCE = 0.25, 0.1
-#: The first variance of a click around its prediction, the most that a bit can have; it counts
-#: as so many examples.
+#: The first variance of a click around its prediction, the most that a bit can have, and how many
+#: examples it counts as.
 FIRST_NOISE, FIRST_COUNT = 0.25, 20.0
 #: Examples over which that variance is averaged: enough to be steady, few enough to follow.
 NOISE_MEMORY = 500.0
 #: Least variance: a row that predicted everything right must not become deaf to what is new.
 LEAST_NOISE = 0.01
 #: Share of clicks among all examples from which on the first variances are right. Where clicks are
-#: rarer they differ in proportion less, from label to label and from instance to instance. (In
-#: shops of 20 items of which one that is shown blindly is clicked in 2 %, learning by the first
-#: variances as they are showed a fifth less of what is clicked; from .17 or .33 on was no better.)
-#: Below the least one they stay as they are: no silence, however long, leaves it deaf.
+#: rarer, their rates differ proportionally less between labels and between instances. (In shops of
+#: 20 items where one shown blindly is clicked in 2 %, learning with unscaled first variances showed
+#: a fifth less of what is clicked; .17 or .33 was no better.) Below `LEAST_CLICKS` the scaling goes
+#: no further: no silence, however long, leaves a row deaf.
 USUAL_CLICKS, LEAST_CLICKS = 0.25, 0.005
-#: The share begins with this one, which counts as `FIRST_COUNT` examples, and is that of so many
-#: at most: enough to know 2 % to a tenth of it, few enough to forget that nobody counted clicks.
+#: The share begins at this, counted as `FIRST_COUNT` examples, and covers at most so many: enough
+#: to know 2 % to a tenth of it, few enough to forget a time when nobody counted clicks.
 FIRST_CLICKS, CLICKS_MEMORY = 0.5, 10_000.0
 
 
 class View(NamedTuple):
-    """What a row makes of one z: w . z, P_b z_b of each block, and h_b of each."""
+    """What a row computes from one z: w . z, P_b z_b of each block, and h_b of each."""
 
     value: float
     moves: FloatArray
@@ -67,7 +67,7 @@ class Share(NamedTuple):
 def first_variances(n_plain: int, n_waves: int, share: float) -> FloatArray:
     """Return the variances that weights begin with: the usual ones times `share`.
 
-    Of the instance and the constant, which are plain, and then of the waves.
+    First those of the instance and the constant, which are plain, then those of the waves.
     """
     return share * np.repeat([FIRST_VARIANCE, WAVE_VARIANCE], [n_plain, n_waves])
 
@@ -76,9 +76,9 @@ class BlockRegression:
     """K regressions on D numbers; each row's covariance is kept within blocks of B of them.
 
     A Kalman filter of constant weights. B = D is recursive least squares, B = 1 a step size for
-    each weight; in between it learns nearly as fast as the one, and costs O(D B) an update. With
-    h_b = z_b' P_b z_b of block b, h their sum, and w, P and r of the row that learns the target y
-    at z, as its n-th example::
+    each weight; in between it learns nearly as fast as the former, and costs O(D B) an update. With
+    h_b = z_b' P_b z_b of block b, h their sum, and w, P and r those of the row that learns target y
+    at z as its n-th example::
 
         e = y - w . z
         r <- max(r + (min(e^2, 1) - r) / min(n + 20, 500), .01)
@@ -86,21 +86,21 @@ class BlockRegression:
         w_b <- w_b + P_b z_b e / (v + h)
         P_b <- P_b - (P_b z_b) (P_b z_b)' / (v + h_b),     then back to the first by `drift`
 
-    r is what the row has seen of its noise: where clicks lie more, each counts less. m is the share
-    of clicks among the newest examples of all rows: where they are rare, what they differ by is
-    small, and v is as if the first variances were, too. A step never carries w . z beyond y.
+    r is the noise the row has seen: where clicks lie more, each counts less. m is the share of
+    clicks among the newest examples of all rows: where clicks are rare, their rates differ little,
+    and v acts as if the first variances were small too. A step never carries w . z beyond y.
 
     Parameters
     ----------
     n_rows
         K.
     first
-        Variances that each row's weights begin with, shape (D,). What is regressed on is padded
-        with zeros to `padded` numbers.
+        Variances that each row's weights begin with, shape (D,). Inputs are padded with zeros to
+        `padded` numbers.
     block
         B.
     drift
-        Variance that weights of a row that are known well gain with each of its examples.
+        Variance that a row's well-known weights gain with each of its examples.
     beside
         Entries of another regression's covariances that count towards the bound.
 
@@ -123,7 +123,7 @@ class BlockRegression:
         self.padded = self.n_blocks * self.block
         self._drift = drift
         self._beside = beside
-        # What is 0 in each example keeps its variance, whatever that is.
+        # An input that is always 0 keeps its variance, whatever that is.
         padding = np.full(self.padded - len(first), WAVE_VARIANCE)
         self._first = np.append(first, padding).reshape(self.n_blocks, self.block)
         self._check_size(n_rows)
@@ -145,13 +145,13 @@ class BlockRegression:
     def fit(self, row: int, z: FloatArray, target: float, shared: Share | None = None) -> None:
         """Let one row learn that `target` was seen at `z`.
 
-        With `shared`, the prediction was the row's and that one's, added; both learn, and h is the
-        sum over both. The noise is the row's.
+        With `shared`, the prediction was the sum of the row's and `shared`'s; both learn, and h is
+        the sum over both. The noise is the row's.
         """
         parts = [(self, row, self.view(row, z))]
         if shared is not None:
             parts.append((shared.regression, 0, shared.regression.view(0, shared.z)))
-        # Not sum(): a sum of floats there is compensated on some versions and not on others.
+        # Not sum(): of floats it is compensated on some versions of Python and not on others.
         predicted = spread = 0.0
         for _, _, view in parts:
             predicted += view.value
@@ -163,14 +163,14 @@ class BlockRegression:
             regression.move(its_row, view, step, noise)
 
     def view(self, row: int, z: FloatArray) -> View:
-        """Return what a row makes of `z`."""
+        """Return what a row computes from `z`."""
         blocks = z.reshape(self.n_blocks, self.block)
         moves, spreads = look(self._covariances[row], blocks, self._space)
         value = float(np.add.reduce(np.multiply(self.weights[row], z)))
         return View(value, moves, spreads)
 
     def move(self, row: int, view: View, step: float, noise: float) -> None:
-        """Move a row's weights along what it saw, and make it surer there."""
+        """Move a row's weights along what it saw, and reduce its covariance there."""
         covariance, moves = self._covariances[row], view.moves
         self.weights[row] += np.multiply(moves.reshape(self.padded), step)
         narrow(covariance, moves, view.spreads, noise, self._space)
@@ -178,7 +178,7 @@ class BlockRegression:
             let_drift(covariance, self._drift, self._first)
 
     def grow(self, count: int, weights: FloatArray) -> None:
-        """Add so many rows that begin with `weights` and are not sure of them."""
+        """Add `count` rows that begin with `weights`, unsure of them."""
         self._check_size(len(self.weights) + count)
         self._take(
             np.vstack((self.weights, np.tile(weights, (count, 1)))),
@@ -214,7 +214,7 @@ class BlockRegression:
         self._take(weights, turned(covariances), noises, counts, clicked)
 
     def _hear_noise(self, row: int, target: float, error: float) -> float:
-        """Count an example of a row, and return v, the variance that its clicks are taken for."""
+        """Count an example of a row, and return v, the variance assumed for its clicks."""
         self.counts[row] += 1.0
         self.rounds += 1.0
         memory = min(self.counts[row] + FIRST_COUNT, NOISE_MEMORY)

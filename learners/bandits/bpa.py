@@ -14,9 +14,9 @@ class BPA(LinearLearner):
     """Learns from clicks by making the shown label's score agree with the bit, and no more.
 
     Use it on feedback with little noise and where rounds are few: it corrects at once, by as
-    much as the round asks for, and needs no learning rate. It takes every bit for true; "I" and
-    "II" soften each step and so bear some noise. Under much noise use `RCNBF`. O(K d) a
-    decision, O(d) an update: only the row of the shown label moves.
+    much as the round asks for, and needs no learning rate. It takes every bit as true; "I" and "II"
+    soften each step and so tolerate some noise. Under much noise use `RCNBF`. O(K d) a decision,
+    O(d) an update: only the row of the shown label moves.
 
     Update, [1]_, with s = 2 f - 1 and the loss l = max(0, 1 - s w . x) of the shown label's
     row w; the variants are those of [2]_::

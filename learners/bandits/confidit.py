@@ -26,10 +26,10 @@ from learners.validation import FloatArray, check_choice, check_number
 class Confidit(LinearLearner):
     """Learns each label's score by regression and plays the highest upper confidence bound.
 
-    Use it where a round is precious: with the full matrix it needs the fewest, and flips that
-    do not depend on the label only shrink its scores, never their order, so that it needs no
-    noise rates. Not for off-policy evaluation: it plays its argmax with propensity 1. "full"
-    costs O(K d^2) a decision, "diagonal" O(K d) (and suffers from correlated features).
+    Use it where rounds are precious: with the full matrix it needs the fewest. Flips that do not
+    depend on the label shrink its scores but never change their order, so it needs no noise rates.
+    Not for off-policy evaluation: it plays its argmax with propensity 1. "full" costs O(K d^2) a
+    decision, "diagonal" O(K d) (and suffers from correlated features).
 
     Instances are scaled to norm 1, here called x. Score and update, [1]_, with s = 1 on a click
     and -1 otherwise, from A_i = (1 + alpha)^2 I and w_i = 0; only the shown label moves::
@@ -123,7 +123,7 @@ class Confidit(LinearLearner):
         # In C order whatever `xs` is: sums along a row depend on how it lies in memory.
         squared_norms = np.add.reduce(np.multiply(xs, xs, order="C"), 1)
         short = squared_norms < MIN_SQUARED_NORM
-        # A short one divides by 1 and is put right below: 0 / 0 must not come up.
+        # Short ones are divided by 1 and corrected below, to avoid 0 / 0.
         scaled = xs / np.sqrt(np.where(short, 1.0, squared_norms))[:, np.newaxis]
         np.multiply(np.multiply(scaled, scaled)[:, np.newaxis, :], self._form.inverse, out=products)
         bonuses = np.sqrt(self.eta * np.add.reduce(products, 2))
@@ -183,7 +183,7 @@ class _Diagonal:
         np.divide(1.0, new, out=self.inverse[label])
 
     def grow(self, count: int) -> None:
-        """Make room for so many more labels."""
+        """Make room for `count` more labels."""
         rows = (count, self.diagonal.shape[1])
         self._take(np.vstack((self.diagonal, np.full(rows, self.first))))
 
@@ -216,7 +216,7 @@ class _Full:
         """Return x' A_i^-1 x for each label; never below 0."""
         variances = np.empty(len(self.inverses))
         for label, inverse in enumerate(self.inverses):
-            # Rounding can leave -1e-20 of what is tiny: no root of that.
+            # Rounding can leave -1e-20 of what is tiny, which has no root.
             variances[label] = max(sum_product(self._apply(inverse, x), x), 0.0)
         return variances
 
@@ -231,7 +231,7 @@ class _Full:
         inverse -= np.multiply(v[:, np.newaxis], v)
 
     def grow(self, count: int) -> None:
-        """Make room for so many more labels."""
+        """Make room for `count` more labels."""
         n_labels, n_features, _ = self.inverses.shape
         grown = _Full(n_labels + count, n_features, self.first)
         grown.inverses[:n_labels] = self.inverses

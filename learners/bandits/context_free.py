@@ -1,4 +1,4 @@
-"""Whether instances tell more of the clicks than how often each label is clicked anyway."""
+"""Whether instances predict clicks better than each label's click rate alone."""
 
 from __future__ import annotations
 
@@ -12,54 +12,56 @@ from learners.errors import StateError, expected
 from learners.states import State, StateValue, state_array
 from learners.validation import FloatArray
 
-#: Logarithm of likelihoods by which labels alone must tell clicks better to lead, from the start or
-#: from when instances led again, for which they must have lost it. (In nearly all of 246 streams of
-#: ten data sets with six kinds of noise it came up to 6, at .4/.4 to 14; to 20 in one of ten of
-#: shuttle and of haberman, with one label in .79 and .74. Where instances tell nothing of five
-#: labels it takes 200 to 3,500 rounds, and of dozens more than 10,000.)
+#: Log likelihood by which labels alone must predict better to lead, from the start or from when
+#: instances led again; they lead until they have lost all of it. (In nearly all of 246 streams of
+#: ten data sets with six kinds of noise it reached at most 6, at .4/.4 14; it reached 20 in one of
+#: ten streams of shuttle and of haberman, whose commonest labels have .79 and .74. Where instances
+#: say nothing of five labels it takes 200 to 3,500 rounds, and of dozens more than 10,000.)
 LEAD = 20.0
-#: How far instances can be ahead: labels that change places bring 10 to 61 back before the learner
-#: notices (`Shortfall`; digits and USPS, three kinds of noise), for which it has to decide.
+#: How far instances can be ahead: when labels change places, they lose 10 to 61 before the learner
+#: notices (`Shortfall`; digits and USPS, three kinds of noise), and it must still decide by them
+#: then.
 MOST_AHEAD = 100.0
-#: What a score's variance, in its share, takes from the scores' sharpness in the cautious chance.
-#: The covariance narrows by one direction in K, so that it says too much: with pi / 8, which would
-#: be right for a true one, no chance was sure enough for clean digits.
+#: Factor of a score's variance where it reduces the scores' sharpness in the cautious chance. The
+#: covariance narrows along only one direction in K, so it is too large: with pi / 8, right for a
+#: true one, no chance was sure enough for clean digits.
 CAUTION = 0.1
-#: Share of the chances in which all labels keep the order of their clicks, also those that are not
-#: likely at all: of some that are allowed one must be the best.
+#: Share of the chances that keeps all labels in the order of their clicks, even those not likely at
+#: all: of any that are allowed, one must be the best.
 _ORDER = 1e-6
-#: Least variance of a click: one that was all but certain must not decide it all.
+#: Least variance of a click: one that was all but certain must not decide everything.
 _LEAST_VARIANCE = 0.05
 #: No log has more events.
 _MAX_EXPECTED = 2.0**53
 
 
 class ContextFree:
-    """Knows how often each label was clicked, and whether that tells the clicks better.
+    """Knows how often each label was clicked, and whether that predicts clicks better.
 
-    Use it beside a learner that reads instances, of whose own decisions it hears: where these tell
-    nothing of which label is right, weights follow chance for thousands of rounds, and the usual
-    label is the best choice. Not where labels differ much in false clicks and nobody says how: one
-    that is clicked by mistake passes for usual.
+    Use it beside a learner that reads instances, fed with that learner's own decisions only: where
+    instances say nothing about which label is right, weights follow chance for thousands of rounds,
+    and the usual label is the best choice. Not where labels differ much in unknown false-click
+    rates: one that is clicked by mistake passes for usual.
 
-    With c_k = (clicks_k + .5) / (rounds_k + 1), [1]_ (of labels that are added later the mean of
-    the others in place of .5, for they are tried because they are new), what bit y on label a
-    says for a chance m against it is, of normal bits of the larger variance v::
+    With c_k = (clicks_k + .5) / (rounds_k + 1), [1]_ (for labels added later, the mean of the
+    others in place of .5, because they are tried for being new), what bit y on label a says for c_a
+    against a chance m is, with bits taken as normal with the larger variance v::
 
         l(m) = ((y - m)^2 - (y - c_a)^2) / 2 v,    v = max(c_a (1 - c_a), m (1 - m), .05)
 
-    Two chances of the learner count, each with a sum S <- max(-100, min(`LEAD`, S + l(m))), because
-    either may be the worse: its own, which is far too sure while much is noise; and a cautious one
-    (`sharpness_of`), which is too unsure for good, times clicks over what it has said so far (where
-    most clicks are missed, and nobody knows yet, labels are no better for it). Labels alone lead
-    from when both sums are at `LEAD` until one is 0. When clicks have changed all begins anew.
+    Two chances of the learner are tested, each with its own sum S <- max(-100, min(`LEAD`,
+    S + l(m))), because either may be the worse: its own, which is far too sure while much is noise;
+    and a cautious one (`sharpness_of`), always too unsure, times clicks over what it has predicted
+    so far (labels must not win just because most clicks are missed and nobody knows yet). Labels
+    alone lead from when both sums are at `LEAD` until one is 0. When clicks have changed, all
+    begins anew.
 
-    Rounds that somebody else decided say nothing: he showed labels where they were right.
+    Rounds decided by somebody else, who showed labels where they were right, say nothing.
 
     Attributes
     ----------
     leads
-        Whether labels alone tell the clicks better.
+        Whether labels alone predict clicks better.
 
     Parameters
     ----------
@@ -90,7 +92,7 @@ class ContextFree:
         self._sums, self._expected, self.leads = [0.0, 0.0], 0.0, False
 
     def observe(self, label: int, feedback: int, *, chance: float, cautious: float) -> None:
-        """Take in a bit on a label, and how likely a click was by the instance, in two ways."""
+        """Take in a bit on a label, and two chances of a click given the instance."""
         due = (float(np.add.reduce(self._clicks)) + 1.0) / (self._expected + 1.0)
         self._expected += cautious
         before = self._before.item(label)
@@ -111,8 +113,8 @@ class ContextFree:
     ) -> FloatArray:
         """Return how often each label is right, shape (K,), if `codes` (None: all) can be.
 
-        The shares whose gaps are those of the clicks, less `false` and over `beta`, of all labels
-        or of each; as far as none is below 0.
+        The shares, none below 0, whose gaps are those of the click rates less `false` over `beta`,
+        each common to all labels or one per label.
         """
         shares = ((self._clicks + 0.5) / (self._rounds + 1.0) - false) / beta
         chosen = shares if codes is None else shares[codes]
@@ -131,7 +133,7 @@ class ContextFree:
         self._begin(len(self._rounds))
 
     def add(self, count: int) -> None:
-        """Add so many labels, which are likely until they are shown."""
+        """Add `count` labels, which are likely until they are shown."""
         shares = (self._clicks + self._before) / (self._rounds + 1.0)
         mean = float(np.add.reduce(shares)) / len(shares)
         self._before = np.append(self._before, np.full(count, mean))
@@ -148,7 +150,7 @@ class ContextFree:
         }
 
     def restore(self, state: Mapping[str, StateValue]) -> None:
-        """Take what `state` returned; StateError if it is missing, or cannot be."""
+        """Take what `state` returned; StateError if it is missing or impossible."""
         rounds = state_array(state, "usual_rounds", self._rounds.shape)
         clicks = state_array(state, "usual_clicks", self._clicks.shape)
         bad = np.flatnonzero((clicks < 0) | (clicks > rounds))

@@ -1,4 +1,4 @@
-"""Inverse gap weighting: from what labels are thought to be worth to how often each is tried."""
+"""Inverse gap weighting: from labels' estimated worth to how often each is tried."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from learners.base import Distribution
 from learners.validation import FloatArray, check_choice, check_number
 
-#: Of so many labels gaps count as `gain` says; where several of more may be right, in proportion
-#: more. Then labels with a gap are tried in one share of the rounds however many there are: of 200
-#: items, what was shown was worth a third more so.
+#: With so many labels gaps count as `gain` says; with more, of which several may be right,
+#: proportionally more. Labels with a given gap then share the same part of the rounds however many
+#: they are: with 200 items, what was shown was worth a third more.
 USUAL_LABELS = 10
 #: Below every chance that is not 0, so that none is divided by 0.
 _LEAST_CHANCE = float(np.finfo(np.float64).tiny)
@@ -26,9 +26,9 @@ class Eagerness(NamedTuple):
     gains
         How sharply the gap of each label counts.
     floors
-        Share up to which each is tried however unlikely it is that it is right; beyond that, its
-        chance to be right times its odds against the best is the most. None where several labels
-        may be right: gaps alone decide there.
+        Share up to which each is tried however unlikely to be right; beyond that, the limit is its
+        chance to be right times its odds against the best. None where several labels may be right:
+        gaps alone decide there.
     """
 
     gains: FloatArray
@@ -41,8 +41,8 @@ def inverse_gap_weighting(
     """Return SquareCB's distribution: the larger the gap to the best, the rarer the label.
 
     For learners that estimate each label's reward, such as `Forward`. It explores near rivals more
-    than hopeless labels, where the uniform mixture of the linear learners does not look at the
-    scores. Equation, [1]_::
+    than hopeless labels, whereas the uniform mixture of the linear learners ignores the scores.
+    Equation, [1]_::
 
         p_i = 1 / (K + gain (max(rewards) - rewards_i))    for each but the best, which takes
                                                            the rest
@@ -56,7 +56,7 @@ def inverse_gap_weighting(
         tie.
     gain
         How sharply gaps count, finite and at least 0; 0 is uniform. One for all labels, or one
-        for each, shape (K,). Common is 10 sqrt(t) in round t.
+        for each, shape (K,). A common choice is 10 sqrt(t) in round t.
     most
         Share that each label but the best gets at most, shape (K,); None, the default, for 1.
 
@@ -78,7 +78,7 @@ def inverse_gap_weighting(
     if most is not None:
         np.minimum(probabilities, most, out=probabilities)
     probabilities[best] = 0.0
-    # Rounding may leave the best, of labels that are all alike, a bit less than another.
+    # Where all labels are alike, rounding may leave the best a bit less than another.
     rest = 1.0 - float(np.add.reduce(probabilities))
     probabilities[best] = max(rest, float(np.maximum.reduce(probabilities)))
     return probabilities
@@ -89,7 +89,7 @@ def inverse_gap_weightings(
 ) -> FloatArray:
     """Return `inverse_gap_weighting` of each row of `rewards`, shape (n, K); bit for bit the same.
 
-    Some rows at once cost as much as two of them one by one.
+    Several rows at once cost as much as two one by one.
     """
     n_rows, n_labels = rewards.shape
     best = rewards.argmax(1) + np.arange(0, n_rows * n_labels, n_labels)
@@ -118,19 +118,19 @@ class GapExploration:
         p_k = 1 / (m + gain_k (max q - q_k)) for each of m labels but the best, which has the rest
         gain_k = gain scale sqrt(min(rounds, m n_k) + 1),      n_k rounds that showed k
 
-    Where exactly one label is right, and q_k is the chance that it is k, a label is tried at most
-    that often, times its odds against the best, once it was shown some times::
+    Where exactly one label is right, and q_k is the chance that it is k, the share of a label that
+    was shown a few times is at most q_k times its odds against the best::
 
         p_k <- min(p_k, max(q_k q_k / max q, 1 / (n_k + 1)^2))
 
-    (Probability matching, at most q_k, tries more than pays: a best label that is wrong shows by
-    itself, as it is not clicked.) Where several may be right, gain_k is m / 10 times as large for
+    (Probability matching, at most q_k, tries more than pays off: a wrong best label gives itself
+    away by not being clicked.) Where several may be right, gain_k is m / 10 times as large for
     m > 10 labels.
 
     Parameters
     ----------
     exploration
-        "gaps" as above, or "greedy": the best label, so that `gamma` is all there is.
+        "gaps" as above, or "greedy": the best label, so that only `gamma` explores.
     gain
         How sharply gaps count, in [0, 1e6]. More explores less.
     gamma
@@ -202,7 +202,7 @@ class GapExploration:
     ) -> FloatArray:
         """Return the shares of all labels, the uniform part included, in the shape of `relevance`.
 
-        `shares` are those of `codes`, (m,) or (n, m), and used up.
+        `shares` are those of `codes`, (m,) or (n, m), and may be overwritten.
         """
         if self.gamma:
             shares *= 1.0 - self.gamma
@@ -215,7 +215,7 @@ class GapExploration:
 
 
 def _most(chosen: FloatArray, eager: Eagerness) -> FloatArray | None:
-    """Return how often each label but the best is tried at most."""
+    """Return the largest share of each label but the best."""
     if eager.floors is None:
         return None
     best = np.maximum(np.maximum.reduce(chosen, -1), _LEAST_CHANCE)

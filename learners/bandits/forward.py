@@ -1,4 +1,4 @@
-"""Forward: regression on the raw click, corrected by each label's noise where it is read."""
+"""Forward: regression on the raw click, corrected for each label's noise when it is read."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from learners.states import State, StateValue, state_number
 from learners.validation import FloatArray, check_count
 
 #: First variances of weights where labels have features, in shares of the usual ones: of the
-#: labels' own weights and of the shared ones. (With .1 instead of .5, items of whose worth features
-#: tell nearly all needed a few clicks less, and others many more.)
+#: labels' own weights and of the shared ones. (With .1 instead of .5, items whose features say
+#: nearly all about their worth needed slightly fewer clicks, others many more.)
 OWN_PRIOR, SHARED_PRIOR = 0.5, 2.0
 
 
@@ -31,25 +31,25 @@ class Forward(RelevanceLearner):
     Use it where several labels may be right for an instance, or none, as with a catalogue of items,
     where clicks are rare, or where labels have features. (Where exactly one is right,
     `ForwardSoftmax` needs a fraction of the clicks.) It learns from every click at once, needs no
-    rates where noise is the same for all labels, and makes use of rates that differ by label (a big
-    button beside the close cross). Not for rounds of a few microseconds: it takes some ten times as
-    long as RCNBF's.
+    rates where noise is the same for all labels, and can use rates that differ by label (a big
+    button beside the close cross). Not where a round may take only microseconds: it takes some ten
+    times as long as `RCNBF`.
 
     The forward model, [1]_, says P(click | x, k) = rho_0k + beta_k q_k(x), with
     beta_k = 1 - rho_0k - rho_1k. The left side is regressed (`BlockRegression`) on z, as
-    `BentInputs` makes it (x centred and scaled, a constant, waves); q is read from it when a
-    label is chosen, so that new rates correct all that was ever learned::
+    `BentInputs` makes it (x centred and scaled, a constant, waves); q is read from it when a label
+    is chosen, so that new rates correct everything learned before::
 
         q_k = (w_k . z - rho_0k) / beta_k
         p_k = 1 / (m + gain_k (max q - q_k)) for each of m labels but the best, which has the rest
         gain_k = gain max(1, m / 10) mean(beta) sqrt(min(rounds, m n_k) + 1),
                                                                   n_k rounds that showed k
 
-    This is inverse gap weighting, [2]_, with three changes: gaps count in clicks, as they are what
-    was learned from; more of many labels, so that all the worse ones together are not tried more
-    often than of ten; and less of a label that was shown less than its share, so that a
-    new one is tried at once. It begins with the mean of the others' weights. Rates from estimates
-    shrink towards their mean as far as their standard errors say that they need not differ. One
+    This is inverse gap weighting, [2]_, with three changes: gaps are measured in clicks, which is
+    what was learned from; they count more among many labels, so that the worse ones together are
+    tried no more often than among ten; and less for a label shown less than its share, so that a
+    new one is tried at once. A new label begins with the mean of the others' weights. Estimated
+    rates shrink towards their mean as far as their standard errors explain the differences. One
     round moves a label's prediction at that instance towards the bit and never past it. Where
     labels are described by features (items of a catalogue, say), similar ones learn from each
     other's clicks (`LabelFeatures`).
@@ -64,21 +64,20 @@ class Forward(RelevanceLearner):
         Rates of false and missed clicks, in [0, 1) with a sum below 1, until others are set; 0 by
         default. Rates that are the same for all labels change no choice.
     exploration
-        "gaps" (default) as above, or "greedy": the best label, so that `gamma` is all there is.
+        "gaps" (default) as above, or "greedy": the best label, so that only `gamma` explores.
     gain
-        How sharply gaps count, in [0, 1e6]; 20 by default. More explores less. Of more than ten
-        labels they count in proportion more.
+        How sharply gaps count, in [0, 1e6]; 20 by default. More explores less. With more than ten
+        labels, gaps count proportionally more.
     gamma
         Share of rounds that explore uniformly, in [0, 1]; 0 by default.
     drift
-        Variance that a label's weights gain with each of its rounds while they are known well, in
-        [0, 1]; 0 by default: clicks of all times count the same. With 1e-4, a label's last hundreds
+        Variance that a label's well-known weights gain with each of its rounds, in [0, 1]; 0 by
+        default: all clicks count the same, however old. With 1e-4 a label's last hundreds of rounds
         count, with 1e-5 its last thousands.
     block_size
-        Inputs whose covariance is kept together, up to 1024, with
-        (K (d + 2 + n_waves) + n_label_features (d + 2)) block_size <= 4,000,000, each of the two
-        rounded up to whole blocks. 0, the default, takes 32, or the most that leaves room for as
-        many labels again.
+        Inputs per covariance block, up to 1024, with (K (d + 2 + n_waves) + n_label_features
+        (d + 2)) block_size <= 4,000,000, both terms rounded up to whole blocks. 0, the default,
+        takes 32, or the most that leaves room for as many labels again.
     n_waves
         Number of random features, 0 to 65,536; 254 by default. 0 is a linear learner.
     n_label_features
@@ -204,7 +203,7 @@ class Forward(RelevanceLearner):
 
     # -- labels ---------------------------------------------------------------------------
     def _grow(self, count: int) -> None:
-        # They begin with what the active ones have in common.
+        # New labels begin with what the active ones have in common.
         weights = self._regression.weights[self._active]
         self._regression.grow(count, np.add.reduce(weights, 0) / len(weights))
         self._rates.add(count)
@@ -212,10 +211,10 @@ class Forward(RelevanceLearner):
             self._shared.add(count)
 
     def describe_label(self, label: int, features: FloatArray) -> None:
-        """Say what a label is like: what is learned of labels with similar features, it shares.
+        """Say what a label is like: it shares what is learned of labels with similar features.
 
-        A label that was not described shares nothing. Described anew, it keeps what was learned
-        of itself and shares what its new features say.
+        A label that was not described shares nothing. Described again, it keeps what was learned of
+        itself and shares what its new features say.
 
         Parameters
         ----------
@@ -227,7 +226,7 @@ class Forward(RelevanceLearner):
         Raises
         ------
         InputError
-            If there is no such label or `features` is not so.
+            If there is no such label or `features` is not as said.
         UnsupportedError
             If `n_label_features` is 0.
         """
@@ -251,8 +250,8 @@ class Forward(RelevanceLearner):
     @classmethod
     def from_state(cls, state: Mapping[str, StateValue]) -> Self:
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
-        # These are means over labels, of estimates they may add up to 1 or more, which no options
-        # may. They are not needed: the labels' own rates are restored below.
+        # These are means over labels; those of estimates may add up to 1 or more, which options may
+        # not. They are not needed: the labels' own rates are restored below.
         for name in ("rho_0", "rho_1"):
             state_number(state, name)
         self = cls._from_options({**state, "rho_0": 0.0, "rho_1": 0.0})

@@ -1,4 +1,4 @@
-"""Forward with a softmax: one label is right, and each click tells of all of them."""
+"""Forward with a softmax: one label is right, so each click tells about all of them."""
 
 from __future__ import annotations
 
@@ -36,27 +36,28 @@ from learners.noise.rates import NoiseRates
 from learners.states import State, StateValue, state_array
 from learners.validation import FloatArray
 
-#: Prior variances of a weight, and of the constant's: how much a label is likelier than others
-#: wherever it is shown. (With .3 a label that is often clicked by mistake passes for likely: where
-#: rates differ by label, 60,000 rounds of five streams, 1.01, 1.02, 1.07, 1.13 and 1.15 of the
-#: mistakes on USPS, optdigits, letter, SynSep and pen digits; where shares fall by rank .945.)
+#: Prior variances of a weight, and of the constant's weight: how much likelier than others a label
+#: is whatever the instance. (With .3 for the latter, a label often clicked by mistake passes for
+#: likely: where rates differ by label, over 60,000 rounds of five streams, mistakes were 1.01,
+#: 1.02, 1.07, 1.13 and 1.15 times as many on USPS, optdigits, letter, SynSep and pen digits; where
+#: shares fall by rank, .945 times.)
 PRIOR_VARIANCE, CONSTANT_VARIANCE = 10.0, 0.03
-#: The constant's where there are no waves, which tell how usual a label is, too. (With .03, where
+#: The same for the constant's without waves, which also tell how usual a label is. (With .03, where
 #: one of three or four labels is right in 94 to 97 %, .23 to .37 of 10,000 rounds were wrong, now
-#: .02 to .09; shuttle .35, now .15; even labels up to .02 more, segment by label .10, six of which
-#: one is clicked by mistake in .75, .15.)
+#: .02 to .09; shuttle .35, now .15. The cost: up to .02 more with even labels, .10 on segment with
+#: noise by label, .15 with six labels of which one is clicked by mistake in .75.)
 PLAIN_CONSTANT_VARIANCE = 1.0
-#: Labels with which `PRIOR_VARIANCE` was chosen; more have as many times as much, up to four times:
-#: while each is as likely as any other, a click moves its scores by a K-th of it. (50 and 100
-#: labels, five made worlds with two kinds of noise, 20,000 rounds: .01 to .15 fewer wrong in the
-#: last fifth, in one of ten .02 more.)
+#: Labels for which `PRIOR_VARIANCE` was chosen; with more, it grows in proportion, up to four
+#: times: while all labels are equally likely, a click moves scores by a K-th of it. (50 and 100
+#: labels, five synthetic worlds with two kinds of noise, 20,000 rounds: .01 to .15 fewer wrong in
+#: the last fifth, in one of ten .02 more.)
 FEW_LABELS, MOST_TIMES = 26, 4.0
-#: What is left of the scores when it begins anew with them, because some may be right after all. Of
-#: 0, .1, .2 and .4 it makes the fewest mistakes: 2 to 4 % fewer than 0, 7 to 10 % fewer than .4
-#: (two data sets; all labels changed places, or three of ten).
+#: Share of the scores kept when the learner begins anew, because some may still be right. Of 0, .1,
+#: .2 and .4 it makes the fewest mistakes: 2 to 4 % fewer than 0, 7 to 10 % fewer than .4 (two data
+#: sets; all labels changed places, or three of ten).
 KEPT = 0.1
-#: Beyond any weight that rounds lead to, of which each moves one by less than 32; the rates' filter
-#: squares what comes of weights again and again.
+#: Larger than any weight that rounds lead to, each moving a weight by less than 32; the rates'
+#: filter repeatedly squares numbers derived from weights.
 _MAX_WEIGHT = 1e20
 #: What to do where weights or covariance would become too large.
 _FEWER = "fewer n_waves take fewer"
@@ -66,10 +67,11 @@ class ForwardSoftmax(RelevanceLearner):
     """Learns which one label is right, and each label's noise, from the same clicks.
 
     The default: use it where exactly one label is right for an instance, as in classification.
-    It needs no rates and no network: false and missed clicks, common ones and each label's own,
-    are found on the way. Where several labels may be right, or none (a catalogue of items), where
-    more than .8 of the clicks on right ones are missed, where one label is usual and features tell
-    little besides, or labels have features, use `Forward`. Not for rounds of a few microseconds.
+    It needs no rates and no network: the rates of false and missed clicks, common and each label's
+    own, are estimated along the way. Use `Forward` where several labels may be right, or none (a
+    catalogue of items); where more than .8 of the clicks on right labels are missed; where one
+    label is usual and features add little; or where labels have features. Not where a round may
+    take only microseconds.
 
     A softmax behind the forward model, [1]_: with z as `BentInputs` makes it (x centred and
     scaled, a constant, waves), and p over the labels that can be right, a click on label a has the
@@ -77,37 +79,37 @@ class ForwardSoftmax(RelevanceLearner):
 
         m = rho_0a + beta_a p_a,       p = softmax(s W z),       beta_a = 1 - rho_0a - rho_1a
 
-    An extended Kalman filter, [2]_, has the weights (one covariance P for the rows of all labels,
-    within blocks b), another the rates, the sharpness s and the trust in whoever else decides
-    (`RateFilter`; c is what doubt about the rates adds to the variance of a click). A bit y that
-    was heard of a moves every label's row by its slope g::
+    An extended Kalman filter, [2]_, estimates the weights (one covariance P, in blocks b, for the
+    rows of all labels), a second one the rates, the sharpness s and the trust in any other decider
+    (`RateFilter`; c is what doubt about the rates adds to the variance of a click). Feedback y on
+    label a moves every label's row along its slope g::
 
         g_k = s beta_a p_a (1[k = a] - p_k)
         v = max(m (1 - m), .01),       total = v + |g|^2 z' P z + c
         w_k <- w_k + P z g_k (y - m) / total
         P_b <- P_b - (P_b z_b)(P_b z_b)' / (K v / |g|^2 + z_b' P_b z_b)
 
-    so that a click on one label speaks against its rivals, which regression label by label does
-    not hear. (One bit tells of one direction in K: hence the K.) With `drift` P_b then comes back
-    to the first ones by drift / 10 of what is missing. Rounds that somebody else decided, which a
-    challenger learns from, are as good, if `Outcome` says so and their propensities are true: what
-    he knew counts for the rates, not for the weights. Labels are chosen by inverse gap weighting of
-    p (`GapExploration`), with gaps as they show in clicks, and none more often than its chance to
-    be right, times its odds against the best.
+    so that a click on one label counts against its rivals, which label-by-label regression misses.
+    (One bit informs about one direction in K: hence the K.) With `drift`, P_b then returns towards
+    its first value by drift / 10 of the difference. Rounds decided by somebody else, which a
+    challenger learns from, are as good if `Outcome` says so and their propensities are true: what
+    the other knew counts for the rates, not for the weights. Labels are chosen by inverse gap
+    weighting of p (`GapExploration`), with gaps measured in clicks, and none more often than its
+    chance to be right times its odds against the best.
 
-    Where instances tell less of its clicks than how often each label is clicked anyway
-    (`ContextFree`), it decides by that alone, and goes on learning, until they tell more. Not
-    while its rates are taken as known: if they are too low its clicks are told badly in any case.
+    Where instances predict clicks worse than each label's click rate alone (`ContextFree`), it
+    decides by the latter, and goes on learning, until instances predict better. Not while its rates
+    are taken as known: if they are too low, it predicts clicks badly in any case.
 
-    The rates that are told (`label_rates`) are another filter's (`ToldRates`), which begins anew
-    where noise has fallen. Nothing is decided or learned by them: weights would not come right
-    (letters: a sixth more mistakes).
+    The reported rates (`label_rates`) come from a separate filter (`ToldRates`), which begins anew
+    where noise has fallen. Nothing is decided or learned by them: weights would suffer (letters: a
+    sixth more mistakes).
 
-    Clicks that stay away against all m (`Shortfall`) say that noise has changed, or what is right.
-    Then, unless its rates were set, they are as at first, but for more doubt of the missed clicks,
-    and if it is not taken for noise alone covariances are as at first, too, and of the scores s W
-    a tenth is left. Where not even the false clicks come nothing counts them: until one comes it
-    learns nothing.
+    Where clicks that m predicts stay away (`Shortfall`), either the noise or what is right has
+    changed. Rates that were not set are then reset, with more doubt about missed clicks; unless
+    noise alone is taken to be the cause, covariances are reset too, and a tenth of the scores s W
+    is kept. Where not even false clicks come, nothing counts clicks: it learns nothing until one
+    comes.
 
     Parameters
     ----------
@@ -116,23 +118,23 @@ class ForwardSoftmax(RelevanceLearner):
     n_labels
         Number K of labels.
     rho_0, rho_1
-        Rates of false and missed clicks that it begins with, in [0, 1) with a sum below 1; 0.2
-        each by default. Clicks move them; rates that are set later as known stay. More than .8,
-        and more than .9 in sum, counts as that much.
+        Initial rates of false and missed clicks, in [0, 1) with a sum below 1; 0.2 each by default.
+        Clicks move them; rates set later as known stay. More than .8, or more than .9 in sum,
+        counts as that much.
     exploration
-        "gaps" (default) as above, or "greedy": the best label, so that `gamma` is all there is.
+        "gaps" (default) as above, or "greedy": the best label, so that only `gamma` explores.
     gain
         How sharply gaps count, in [0, 1e6]; 20 by default. More explores less.
     gamma
-        Share of rounds that explore uniformly, in [0, 1]; 0 by default. With some, the log tells
-        more of what other policies are worth.
+        Share of rounds that explore uniformly, in [0, 1]; 0 by default. With a positive share, the
+        log tells more of what other policies are worth.
     drift
-        Variance that the weights gain with each round, in [0, 1]; 0 by default: clicks of all
-        times since it began anew count the same. For what is right that changes little by little:
-        with 1e-3, the last thousands count most, and s stays 1.
+        Variance that the weights gain with each round, in [0, 1]; 0 by default: all clicks since it
+        last began anew count the same. A positive one follows gradual change in what is right, and
+        keeps s at 1; with 1e-3, the last thousands of rounds count most.
     block_size
-        Inputs whose covariance is kept together, up to 1024, with (d + 2 + n_waves) block_size and
-        K (d + 2 + n_waves) at most 4,000,000, d + 2 + n_waves rounded up to whole blocks. 0, the
+        Inputs per covariance block, up to 1024, with (d + 2 + n_waves) block_size and K
+        (d + 2 + n_waves) at most 4,000,000, d + 2 + n_waves rounded up to whole blocks. 0, the
         default, takes 32, or the most that fits.
     n_waves
         Number of random features, 0 to 65,536; 254 by default. 0 is a linear learner, which may
@@ -230,7 +232,7 @@ class ForwardSoftmax(RelevanceLearner):
 
     @property
     def restarts(self) -> int:
-        """How often it has begun anew with all, or with rates, or with those that it tells."""
+        """How often it has begun anew: with everything, its rates, or the reported rates."""
         return self._shortfall.alarms + self._told.falls
 
     @property
@@ -240,7 +242,7 @@ class ForwardSoftmax(RelevanceLearner):
 
     @property
     def context_free(self) -> bool:
-        """Whether it decides by how often each label is clicked, because instances tell less."""
+        """Whether it decides by click rates alone, because instances predict clicks worse."""
         return self._context_free.leads and not self._rates.known
 
     # -- deciding -------------------------------------------------------------------------
@@ -262,9 +264,9 @@ class ForwardSoftmax(RelevanceLearner):
         return softmax(scores, self._active_codes)
 
     def _usual(self) -> FloatArray:
-        """Return how often each label is right, whatever is asked."""
+        """Return how often each label is right, whatever the instance."""
         if not self._rates.were_set:
-            # Those of each label, as they are learned, explain away which one is usual.
+            # Per-label rates, as they are learned, would explain away which label is usual.
             return self._context_free.chances(0.0, self._rates.common_beta, self._active_codes)
         false, missed = self._rates.each
         return self._context_free.chances(false, 1.0 - false - missed, self._active_codes)
@@ -297,7 +299,7 @@ class ForwardSoftmax(RelevanceLearner):
         label, z = outcome.label, self._inputs.take_in(outcome.x, self._rounds)
         rivals = self._active_codes
         if rivals is not None:
-            # Of a retired label a late click may tell: it could be right when it was shown.
+            # A late click may be on a retired label: it could be right when it was shown.
             rivals = np.union1d(rivals, [label])
         n_rivals = self.n_labels if rivals is None else len(rivals)
         scores = self._scores(z)[0]
@@ -334,7 +336,7 @@ class ForwardSoftmax(RelevanceLearner):
     ) -> float:
         """Let weights and rates take in a click; return its chance.
 
-        `chances` are those of the labels to be right, of which `n_rivals` can be, and `seen` is
+        `chances` are the labels' chances to be right, `n_rivals` is how many can be, and `seen`
         what the covariance says of the instance.
         """
         label = outcome.label
@@ -371,7 +373,7 @@ class ForwardSoftmax(RelevanceLearner):
         return chance
 
     def _begin_anew(self) -> None:
-        """Doubt all that was learned as in the beginning, and keep some of the scores."""
+        """Doubt everything learned as at the beginning, but keep some of the scores."""
         self._weights *= KEPT * self._rates.sharpness
         self._covariance = unconnected(self._first)
         self._rates.begin_anew()
@@ -391,7 +393,7 @@ class ForwardSoftmax(RelevanceLearner):
     def _grow(self, count: int) -> None:
         entries = self._weights.size + count * self._weights.shape[1]
         check_entries("n_labels x features", entries, _FEWER)
-        # They begin with what the active ones have in common.
+        # New labels begin with what the active ones have in common.
         weights = self._weights[self._active]
         means = np.tile(np.add.reduce(weights, 0) / len(weights), (count, 1))
         counts = np.append(self._counts, np.zeros(count))
@@ -408,7 +410,7 @@ class ForwardSoftmax(RelevanceLearner):
         first = self._rates.first
         return {
             **self._options(),
-            # Those that it begins anew with: the ones in use are among the rates.
+            # The rates that it begins anew with; those in use are in the filter's state.
             "rho_0": first.rho_0,
             "rho_1": first.rho_1,
             **self._inputs.state(),

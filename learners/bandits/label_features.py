@@ -11,37 +11,37 @@ from learners.errors import InputError, StateError, expected
 from learners.states import State, StateValue, state_array, state_value
 from learners.validation import MAX_FEATURE, FloatArray
 
-#: Most features of a label: each one makes a round dearer by as many products as inputs.
+#: Most features of a label: each costs a round as many more products as there are inputs.
 MAX_LABEL_FEATURES = 32
 #: Least deviation of a feature between labels, in shares of its size.
 LEAST_DEVIATION = 1e-9
-#: Deviations beyond which a feature of a label is none: what a few are like must not make all
-#: others alike. (40 items with a price; one more with -9999 made the shown ones of the next 500
-#: rounds worth .77 of the best instead of .94.)
+#: Most deviations that a label's feature counts for: a few outliers must not make all others alike.
+#: (40 items with a price: one more, priced -9999, made those shown in the next 500 rounds worth .77
+#: of the best instead of .94.)
 FAR = 3.0
-#: What the names of the shared arrays in a state begin with.
+#: Prefix of the shared arrays' names in a state.
 _PREFIX = "shared_"
 
 
 class LabelFeatures:
     """The part of a label's click rate that similar labels share.
 
-    A bilinear term, as in hybrid linear models, [1]_: with f_k what is made of the features of
-    label k, v the first numbers of z, which are the instance and a constant, and S a matrix,
-    v . S f_k is added to w_k . z. It is one regression on all products of a feature and an input,
-    those of one input side by side, so that covariances are kept between features. A click on one
-    label so moves all that are like it, and a label that was never shown is known as far as its
-    features go. A label without features has f_k = 0 and shares nothing.
+    A bilinear term, as in hybrid linear models, [1]_: with f_k derived from the features of label
+    k, v the first numbers of z (the instance and a constant) and S a matrix, v . S f_k is added to
+    w_k . z. It is one regression on all products of a feature and an input, those of one input side
+    by side, so that covariances between features are kept. A click on one label thus moves all
+    labels like it, and a label never shown is known as far as its features go. A label without
+    features has f_k = 0 and shares nothing.
 
-    Features may be in any unit and of any origin, as those of instances may: with mean and
-    deviation of each over the labels that are described, m' of which differ between these::
+    Features may have any unit and origin, as those of instances may. With the mean and deviation of
+    each over the described labels, and m' features that differ between these::
 
         g = (features - mean) / (deviation sqrt(m')),      f = g sqrt(2 / (|g|^2 + 1))
 
-    So all f_k move a little with each label that is described. Where none differ all f_k are 0.
-    Some nonsense among them (-9999 for a price that is missing) does not count: where the deviation
-    is more than `FAR` times half of what four sixths of the labels lie within, that half and the
-    median are taken instead, and nothing is further than `FAR` deviations.
+    So all f_k move a little with each label described. Where no feature differs, all f_k are 0. A
+    few nonsense values (-9999 for a missing price) do not count: where the deviation exceeds `FAR`
+    times half the range of the middle four sixths of the labels, that half and the median are used
+    instead, and nothing counts as further than `FAR` deviations.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class LabelFeatures:
         self._given[label], self._described[label], self._scaled = features, True, None
 
     def add(self, count: int) -> None:
-        """Add so many labels without features."""
+        """Add `count` labels without features."""
         self._given = np.vstack((self._given, np.zeros((count, self._given.shape[1]))))
         self._described = np.append(self._described, np.zeros(count, dtype=np.bool_))
         self._scaled = None
@@ -114,7 +114,7 @@ class LabelFeatures:
         return clicks
 
     def share(self, label: int, z: FloatArray) -> Share | None:
-        """Return what has a part in a label's click rate, if it has features."""
+        """Return the shared part of a label's click rate, if it has features."""
         features = self._each()[label]
         if not features.any():
             return None
@@ -155,13 +155,13 @@ class LabelFeatures:
 
 
 def _scaled(given: FloatArray) -> FloatArray:
-    """Return what is made of the features of some labels, a row each."""
+    """Return f_k of labels with these features, a row each."""
     n_labels = len(given)
     if not n_labels:
         return given
     off = given - np.add.reduce(given, 0) / n_labels
     deviations = np.sqrt(np.add.reduce(np.multiply(off, off), 0) / n_labels)
-    # Rounding may leave some where all are equal.
+    # Rounding may leave some deviation where all are equal.
     least = LEAST_DEVIATION * np.abs(given).max(axis=0)
     ordered, sixth = np.sort(given, axis=0), (n_labels - 1) // 6
     usual = 0.5 * (ordered[n_labels - 1 - sixth] - ordered[sixth])

@@ -14,14 +14,14 @@ from learners.validation import FloatArray
 #: Least 1 - rho_0 - rho_1 that is divided by: a label whose clicks tell less than a twentieth
 #: would have its errors magnified more than twentyfold.
 LEAST_BETA = 0.05
-#: Standard error above which an estimate of a rate, which lies in [0, 1), counts alike.
+#: Standard errors above this all count alike, since a rate lies in [0, 1).
 _LARGEST_ERROR = 1e100
-#: The largest rate: rounding may make 1 of one that is as large.
+#: The largest rate: rounding may turn one this large into 1.
 _LARGEST_RATE = float(np.nextafter(1.0, 0.0))
 
 
 class LabelRates:
-    """rho_0 and rho_1 of each of K labels, the same for all until they are told apart.
+    """rho_0 and rho_1 of each of K labels, the same for all until each label's are set.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class LabelRates:
         rho_0_error: FloatArray,
         rho_1_error: FloatArray,
     ) -> None:
-        """Take each label's rates, less what their standard errors explain.
+        """Take each label's rates, shrunk as far as their standard errors explain.
 
         Raises
         ------
@@ -62,12 +62,12 @@ class LabelRates:
         self._take(_shrunk(rho_0, rho_0_error), _shrunk(rho_1, rho_1_error))
 
     def add(self, count: int) -> None:
-        """Add so many labels, which begin with the mean of the others' rates."""
+        """Add `count` labels, which begin with the mean of the others' rates."""
         rho_0, rho_1 = (np.full(count, rates.mean()) for rates in self.each)
         self._take(np.append(self._rho_0, rho_0), np.append(self._rho_1, rho_1))
 
     def relevance(self, clicks: FloatArray) -> FloatArray:
-        """Return how often each label is right where it is clicked so often, (K,) or (n, K)."""
+        """Return how often each label is right, from how often it is clicked, (K,) or (n, K)."""
         relevance: FloatArray = (clicks - self._rho_0) / self._beta
         return relevance
 
@@ -89,7 +89,7 @@ class LabelRates:
     def _take(self, rho_0: FloatArray, rho_1: FloatArray) -> None:
         self._rho_0, self._rho_1 = rho_0, rho_1
         self._beta = np.maximum(1.0 - rho_0 - rho_1, LEAST_BETA)
-        #: The mean over labels of 1 - rho_0 - rho_1, as it is divided by.
+        #: The mean over labels of 1 - rho_0 - rho_1, as used for dividing.
         self.mean_beta = float(self._beta.mean())
 
 
@@ -120,8 +120,8 @@ def check_label_rates(name: str, rates: FloatArray, n_labels: int, below: float)
 def _shrunk(rates: FloatArray, errors: FloatArray) -> FloatArray:
     """Return each rate moved towards their mean as far as its standard error can explain.
 
-    The estimate by moments of how much the true rates vary, and then Bayes' rule for each. Labels
-    of which nothing is known (they were not shown) say nothing of the others.
+    A moment estimate of how much the true rates vary, then Bayes' rule for each. Labels of which
+    nothing is known (never shown) say nothing about the others.
     """
     known = errors < NOTHING_KNOWN
     if not known.any():

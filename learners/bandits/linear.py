@@ -1,4 +1,4 @@
-"""What the linear learners share: one weight row a label, scores, and a mixed-in exploration."""
+"""What the linear learners share: one weight row per label, scores, and exploration mixed in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from learners.validation import FloatArray, check_instance, check_instances, che
 #: there so that a propensity logged by some other policy cannot make a weight infinite.
 MIN_PROPENSITY = 1e-9
 
-#: Least sum of squares of an instance that is divided by. A shorter instance (norm 1e-6) is no
+#: Least sum of squares of an instance that is divided by. A shorter instance (norm 1e-6) carries no
 #: information in any sensible unit, and dividing by it would move weights by more than 1e6.
 MIN_SQUARED_NORM = 1e-12
 
@@ -73,7 +73,7 @@ class LinearLearner(Learner):
 
     @property
     def weights(self) -> FloatArray:
-        """Shape (K, d), one row a label. A copy."""
+        """Shape (K, d), one row per label. A copy."""
         return self._weights.copy()
 
     # -- deciding -------------------------------------------------------------------------
@@ -246,14 +246,13 @@ def check_at_least(name: str, values: FloatArray, least: float) -> None:
 
 
 def check_covariances(name: str, covariances: FloatArray, first: FloatArray) -> None:
-    """Raise StateError unless examples can have made these covariances of the first ones.
+    """Raise StateError unless examples can have led to these covariances from the first ones.
 
-    They begin with variances and no correlations, and every example makes some direction surer:
-    so each stays symmetric and positive semi-definite, and no variance grows beyond its first, but
-    for rounding.
-    With others the update turns an error into a larger one, and overflows within some ten rounds.
-    LAPACK may differ in the last bits from CPU to CPU, so what is allowed for rounding is far
-    from what honest covariances need: no CPU refuses them.
+    They begin with variances and no correlations, and every example reduces one along some
+    direction: so each stays symmetric and positive semi-definite, and no variance grows beyond its
+    first, but for rounding. With any others, updates enlarge errors and overflow within some ten
+    rounds. LAPACK may differ in the last bits from CPU to CPU, so the tolerance for rounding far
+    exceeds what honest covariances need: no CPU refuses them.
 
     Parameters
     ----------

@@ -10,8 +10,8 @@ from learners.bandits.linear import LabelledLinearLearner
 class Perceptron(LabelledLinearLearner):
     """Learns from whole labels: the right row is pushed up, the mistaken one down.
 
-    Use it where the true label is told (an editor's queue, a labelled archive), and as the yard
-    stick for bandit learners. Do not use it on clicks: it takes no feedback. It never explores.
+    Use it where the true label is given (an editor's queue, a labelled archive), and as the
+    yardstick for bandit learners. Do not use it on clicks: it takes no feedback. It never explores.
 
     Update, [1]_ eq. 2, with y the label and yhat the argmax of the current scores::
 

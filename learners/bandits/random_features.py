@@ -1,4 +1,4 @@
-"""Random features: waves over an instance, by which a linear learner bends."""
+"""Random features: waves over an instance that make a linear learner nonlinear."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from learners.validation import FloatArray
 #: Inputs that a wave sums. Sixteen random ones of hundreds are nearly as good as all, and the
 #: price of a wave does not grow with d.
 N_INPUTS = 16
-#: Radians that a wave turns along an instance of length 1, as a standard deviation. (1 hardly
-#: bends, 3 saw less far from its examples; of pen digits, letters and handwritten digits.)
+#: Standard deviation of the radians that a wave turns along an instance of length 1. (On pen
+#: digits, letters and handwritten digits, 1 hardly bends, and 3 generalised less far from its
+#: examples.)
 FREQUENCY = 2.0
 #: Most waves that a learner takes: more than a round of a service can afford.
 MAX_WAVES = 65_536
@@ -21,16 +22,16 @@ _STEPS = 2.0**-53
 class RandomFeatures:
     """Triangle waves along random directions: a random Fourier basis without the cosine.
 
-    Random features, [1]_, make a linear learner one with a smooth kernel. Their cosine is not the
-    same to the last bit on every CPU; a triangle wave is, and its expansion is that of a cosine
-    with a few small overtones. Feature j of an instance x of length 1, with s_j random inputs,
-    weights u uniform with variance 1 and a phase b_j uniform in [0, 1)::
+    Random features, [1]_, give a linear learner a smooth kernel. Their cosine is not the same to
+    the last bit on every CPU; a triangle wave is, and its expansion is that of a cosine with a few
+    small overtones. Feature j of an instance x of length 1, with s_j random inputs, weights u
+    uniform with variance 1 and a phase b_j uniform in [0, 1)::
 
         t_j = FREQUENCY / (2 pi) sqrt(d / |s_j|) sum_{i in s_j} u_ji x_i + b_j
         z_j = sqrt(3 / 2m) (4 |t_j - round(t_j)| - 1)
 
-    so that all m together have half the square of the length of x. (As long as x, they cost more
-    clicks on data that need no bending, and gained little where it is needed.)
+    so that all m together have half the squared length of x. (As long as x, they cost more clicks
+    on data that need no nonlinearity, and gained little on data that do.)
 
     Parameters
     ----------
@@ -55,7 +56,8 @@ class RandomFeatures:
     """
 
     def __init__(self, n_features: int, count: int, *, seed: int) -> None:
-        # Raw numbers only: numpy promises that they stay the same, and of nothing drawn from them.
+        # Raw numbers only: numpy promises that these stay the same, but not what it draws from
+        # them.
         raw = np.random.PCG64(seed).random_raw(count * (2 * N_INPUTS + 1))
         inputs, weights, phases = np.split(raw, [count * N_INPUTS, 2 * count * N_INPUTS])
         chosen = (inputs % np.uint64(n_features)).astype(np.intp).reshape(count, N_INPUTS)

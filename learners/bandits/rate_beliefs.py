@@ -1,4 +1,4 @@
-"""What is believed of noise rates, and how surely: of one label's own, and of all labels'."""
+"""What is believed of noise rates, and how surely: each label's own, and those of all labels."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import numpy as np
 
 from learners.noise.rates import NOTHING_KNOWN
 
-#: Standard deviations that the rates begin with: of what all labels have in common, and of a
-#: label from it. Of those tried on four data sets and four kinds of noise: false clicks show in
-#: every round and may differ much, missed ones show only where a label is known to be right; with
-#: more doubt about these, labels that are often clicked by mistake were taken for right ones.
+#: Standard deviations that the rates begin with: of the common ones, and of a label's from these.
+#: Chosen on four data sets and four kinds of noise: false clicks show in every round and may differ
+#: much; missed ones show only where a label is known to be right, and with more doubt about them,
+#: labels often clicked by mistake were taken for right ones.
 COMMON_DEVIATIONS = (0.2, 0.03)
 LABEL_DEVIATIONS = (0.15, 0.03)
-#: And of common missed clicks once clicks stayed away that were expected. Most may have been missed
-#: from the very start, and a filter that is so sure of .2 never finds out: where .8 were, it went
-#: on taking .21. (64-feature digits, 10,000 rounds of .02/.8: .40 wrong instead of .76, and .52
-#: with .1. From the start on it costs too much: letters by label .86 instead of .57.)
+#: And of the common missed-click rate once expected clicks stayed away. Most may have been missed
+#: from the very start, and a filter so sure of .2 never finds out: where .8 were missed, it stayed
+#: at .21. (64-feature digits, 10,000 rounds of .02/.8: .40 wrong instead of .76; .52 with .1. Used
+#: from the start, it costs too much: letters with noise by label .86 instead of .57.)
 DOUBTED_MISSED = 0.2
-#: The sharpness begins with 1 and this standard deviation. Below 1 it would undo weights that
-#: overshoot, as they do while they are few clicks old, and keep them from coming right by
-#: themselves; more than twice the highest that was seen is the most.
+#: The sharpness begins at 1 with this standard deviation. Below 1 it would cancel weights that
+#: overshoot, as they do in the first few clicks, and keep them from correcting themselves; its
+#: upper bound is more than twice the highest seen.
 SHARPNESS_DEVIATION, SHARPNESS_BOUNDS = 0.3, (1.0, 10.0)
-#: The trust in somebody else who decides begins with 0 and this deviation.
+#: The trust in another decider begins at 0 with this deviation.
 TRUST_DEVIATION, TRUST_BOUNDS = 0.3, (0.0, 1.0)
 #: Variance that sharpness and trust gain with a click, up to their first: weights go on growing,
-#: and know in the end what others knew before. The rates gain none: labels that change places
-#: would pass for noise that comes.
+#: and in the end know what others knew before. The rates gain none: labels changing places would
+#: pass for new noise.
 CHANGE = 1e-5
 #: Largest rate, and largest sum of both, that is used: beyond it a click would tell less than a
 #: tenth of what it tells without noise, and the learner would stop learning for ever.
 MAX_RATE, MAX_SUM = 0.8, 0.9
-#: Where they stand in what is common, after rho_0 and rho_1.
+#: Their places among the common numbers, after rho_0 and rho_1.
 SHARPNESS, TRUST = 2, 3
 
 
@@ -56,9 +56,9 @@ class Pair(NamedTuple):
     def moved(
         self, moves: tuple[float, float], error: float, total: float, common: list[float]
     ) -> Pair:
-        """Return it after a click that was off by `error`, of variance `total`.
+        """Return the pair after a click that was off by `error`, of variance `total`.
 
-        With the `common` rates it makes rates in [0, `MAX_RATE`].
+        Added to the `common` rates, it gives rates in [0, `MAX_RATE`].
         """
         (move_0, move_1), step = moves, error / total
         return Pair(
@@ -70,7 +70,7 @@ class Pair(NamedTuple):
         )
 
 
-#: Of a label whose rates are the common ones.
+#: The pair of a label whose rates are the common ones.
 KNOWN = Pair(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -80,9 +80,9 @@ class Doubts(NamedTuple):
     Attributes
     ----------
     first
-        From the common ones, while nothing is known of it.
+        From the common ones, while nothing is known of the label.
     most
-        The most that somebody who tells them may say: beyond it nothing is known in any case.
+        Largest standard error taken with rates that are set: beyond it nothing is known anyway.
     """
 
     first: tuple[float, float]
@@ -95,9 +95,10 @@ class Doubts(NamedTuple):
         return KNOWN._replace(v_00=first_0 * first_0, v_11=first_1 * first_1)
 
 
-#: Where rates are learned with, and where they are only told: then it is no danger to think that
-#: one label's clicks are missed far more often than others'. (One with .6 missed, the others .1,
-#: 64-feature digits: told off by .38 with the doubts for learning, 14 of its errors.)
+#: For rates that are learned with, and for rates only reported: with these it does no harm to think
+#: that one label's clicks are missed far more often than others'. (One with .6 missed, the others
+#: .1, 64-feature digits: with the doubts for learning, the reported rate was off by .38, 14 of its
+#: errors.)
 LEARNING = Doubts(LABEL_DEVIATIONS, LABEL_DEVIATIONS)
 TELLING = Doubts((LABEL_DEVIATIONS[0], 0.15), (NOTHING_KNOWN, NOTHING_KNOWN))
 
@@ -164,14 +165,13 @@ class Common:
             row[:] = a - by * i / total, b - by * j / total, c - by * k / total, d - by * m / total
             if row[place] == 0.0:
                 continue
-            # Beyond its bounds it would run away where all clicks or none come, and be long in
-            # coming back.
+            # Unbounded, it would run away where all clicks or none come, and take long to return.
             least, most, change, first = limits
             means[place] = min(max(means[place] + by * step, least), most)
             row[place] = min(max(row[place], 0.0) + change, first)
 
     def knows(self, place: int) -> bool:
-        """Whether a number is taken as known: without any variance, of which clicks leave some."""
+        """Whether a number is taken as known: without any variance; clicks always leave some."""
         return self.covariance[place][place] == 0.0
 
     def know(self, place: int, value: float) -> None:

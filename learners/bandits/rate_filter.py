@@ -1,4 +1,4 @@
-"""Noise rates and a sharpness that are learned from each click, with what clicks are about."""
+"""Noise rates and a sharpness, learned from clicks together with which labels are right."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from learners.noise.rates import NOTHING_KNOWN, NoiseRates
 from learners.states import State, StateValue, state_array
 from learners.validation import FloatArray
 
-#: The least where nothing is learned by it: where labels overlap p is too sure, for ever. (At .4/.4
-#: clicks do not tell how much: with .1 rates came out so low that one in two or three intervals of
-#: gains did not hold the truth, of magic04.)
+#: Least sharpness of a filter that nothing is learned by: where labels overlap, p stays too sure
+#: for ever. (At .4/.4 clicks do not tell by how much: with .1, rates on magic04 came out so low
+#: that one in two or three intervals of gains did not hold the truth.)
 LEAST_SHARPNESS = 0.5
-#: Least variance of a click: one that was as good as certain must not move all by itself.
+#: Least variance of a click: one that was all but certain must not move everything.
 LEAST_NOISE = 0.01
-#: What rates are off by where p was too sure, for each unit that the sharpness lacks to 1: no one
-#: number mends such a p. (Clouds of points that overlap, two to six labels, .1/.3 and .3/.1, 16,000
-#: rounds: with it the rate that was off most was so by .3 to 2.6 errors; where nothing was below 1
-#: and no such error told, by 7 to 14.)
+#: Error of the rates where p was too sure, per unit of sharpness below 1: no single number mends
+#: such a p. (Overlapping clouds of points, two to six labels, .1/.3 and .3/.1, 16,000 rounds: with
+#: it the worst rate was off by .3 to 2.6 errors; with the sharpness kept from falling below 1 and
+#: no such error reported, by 7 to 14.)
 _MISFIT = 0.12
-#: And what rho_1 is off by for each unit of trust in somebody else, who may be right more often
-#: than he drew his labels: no trust says that. (`benchmarks.shadow_values`: of 192 intervals .79
-#: held the truth without it, and all do.)
+#: Error of rho_1 per unit of trust in another decider, whose labels may be right more often than
+#: they were drawn: no trust covers that. (`benchmarks.shadow_values`: without it .79 of 192
+#: intervals held the truth, with it all.)
 _MISTRUST = 0.12
-#: Deviations of the common rates where they begin once more.
+#: Deviations of the common rates when they begin anew.
 _ANEW = (COMMON_DEVIATIONS[0], DOUBTED_MISSED)
 #: What rounding may add to a covariance in a state, in shares of it.
 _ROUNDING = 1e-9
@@ -53,15 +53,15 @@ _MAX_NUMBER = 1e3
 class RateFilter:
     """What is believed of each label's rho_0 and rho_1, and how surely; and how sharp p is.
 
-    The rates of label k are t + d_k, of which t is common to all labels. Every click moves them as
-    a Kalman filter does, [1]_. With p = softmax(s f)_k of scores f, and r the propensity that label
-    k was shown with, a click on it has the chance::
+    The rates of label k are t + d_k, where t is common to all labels. Every click moves them as a
+    Kalman filter does, [1]_. With p = softmax(s f)_k of scores f, and r the propensity that label k
+    was shown with, a click on it has the chance::
 
         m = rho_0 + beta q,      q = p + u (r - p),      beta = 1 - rho_0 - rho_1
 
     where somebody else decided, and q = p where p did. The slopes of m in t, the sharpness s and
     the trust u are j = (1 - q, -q, (1 - u) h, beta (r - p)), with h = beta p (f_k - p' f), those of
-    d_k are i = (1 - q, -q). With V what the scores' doubt makes of beta p::
+    d_k are i = (1 - q, -q). With V the variance of beta p that comes from doubt about the scores::
 
         total = max(m (1 - m), .01) + (1 - u)^2 V + j' C j + i' D_k i
         (t, s, u) <- (t, s, u) + C j (y - m) / total,      C <- C - (C j)(C j)' / total
@@ -70,14 +70,14 @@ class RateFilter:
     Then t, t + d_k, s and u are kept in [0, .8], [0, .8], [`least_sharpness`, 10] and [0, 1], and
     the variances in C of s and u grow by 1e-5, up to their first.
 
-    Scores grow slowly where labels are far apart. Without s, all the clicks on labels that are
-    right more surely than p says would raise rho_0, and for good, because surely wrong labels,
-    which tell of it, are hardly shown any more. Without u, so would the clicks in the log of
-    somebody who knew what was right when the scores did not: by r he showed how sure he was. Of
-    its own rounds r tells nothing that p does not, and less where few labels were allowed.
+    Scores grow slowly where labels are far apart. Without s, clicks on labels that are right more
+    surely than p says would raise rho_0, and for good, because surely wrong labels, which reveal
+    it, are hardly shown any more. Without u, so would clicks in the log of somebody who knew what
+    was right when the scores did not; r shows how sure that decider was. In the learner's own
+    rounds r says nothing that p does not, and less where few labels were allowed.
 
-    Use it where the rates are wanted while it is being learned which labels are right. It needs
-    a p that is calibrated, as the softmax of exactly one right label is.
+    Use it where rates are needed while which labels are right is still being learned. It needs a
+    calibrated p, such as the softmax of exactly one right label.
 
     Parameters
     ----------
@@ -86,10 +86,10 @@ class RateFilter:
     common
         The rates that it begins with.
     least_sharpness
-        The least that the sharpness can be, above 0 and at most 1, where it begins; 1 by default.
-        None: it stays 1.
+        Lower bound of the sharpness, above 0 and at most 1, its first value; 1 by default. None: it
+        stays 1.
     doubts
-        What is doubted of a label's own rates; as is good for learning by default.
+        Doubts about a label's own rates; by default those good for learning.
 
     References
     ----------
@@ -104,7 +104,7 @@ class RateFilter:
         least_sharpness: float | None = SHARPNESS_BOUNDS[0],
         doubts: Doubts = LEARNING,
     ) -> None:
-        #: The common rates each time that it begins. No part of `state`.
+        #: The common rates whenever it begins, first or anew. Not part of `state`.
         self.first, self._least_sharpness, self._doubts = common, least_sharpness, doubts
         self._own = [doubts.stranger] * n_labels
         self._begin(COMMON_DEVIATIONS)
@@ -117,7 +117,7 @@ class RateFilter:
         self._own = [self._doubts.stranger] * len(self._own)
 
     def begin_anew(self) -> None:
-        """Forget what clicks have told, and all that was set, and doubt missed clicks more."""
+        """Forget what clicks have taught and what was set, and doubt missed clicks more."""
         self._begin(_ANEW)
 
     def doubt_rates(self) -> None:
@@ -146,15 +146,15 @@ class RateFilter:
     def errors(self) -> tuple[FloatArray, FloatArray]:
         """Standard errors of the rates of each label, each of shape (K,).
 
-        As far as the common rates are still those that they began with, and not what clicks say,
-        it counts that these were a guess, of which only [0, 1] was known; where the sharpness is
-        below 1, that p was too sure; and where somebody else is trusted, that he may know more.
+        They allow for what the filter does not: as far as clicks have not replaced them, the first
+        common rates were a guess, of which only [0, 1] was known; where the sharpness is below 1, p
+        was too sure; and where another decider is trusted, that one may know more.
         """
         common = self._common.rates
         own = np.array([(each.v_00, each.v_11) for each in self._own])
         # The filter begins with less doubt because learning is better with it, not because more is
-        # known. (With .15, .5 where .2 was guessed was within the evaluation's intervals in half of
-        # the logs of 2,000 rounds.)
+        # known. (With .15, a true .5 where .2 was guessed lay within the evaluation's intervals for
+        # half of the logs of 2,000 rounds.)
         common_0, common_1 = (
             variance + (variance / first * NOTHING_KNOWN) ** 2
             for variance, first in zip(
@@ -169,7 +169,7 @@ class RateFilter:
 
     @property
     def common_beta(self) -> float:
-        """1 - rho_0 - rho_1 of what the labels have in common, as it is used."""
+        """1 - rho_0 - rho_1 of the common rates, as used."""
         rho_0, rho_1 = _within(*self._common.means[:2])
         return 1.0 - rho_0 - rho_1
 
@@ -185,7 +185,7 @@ class RateFilter:
 
     @property
     def trust(self) -> float:
-        """How far propensities are taken for chances to be right, in [0, 1]."""
+        """How far another decider's propensities are taken as chances to be right, in [0, 1]."""
         return self._common.means[TRUST]
 
     def spread(self, label: int, right: float) -> float:
@@ -205,7 +205,7 @@ class RateFilter:
         doubt: float,
         propensity: float | None,
     ) -> float:
-        """Take in whether `label` was clicked; return the chance that this had.
+        """Take in whether `label` was clicked; return the chance that a click had.
 
         Parameters
         ----------
@@ -275,11 +275,11 @@ class RateFilter:
         self._common.know(1, rho_1)
 
     def add(self, count: int) -> None:
-        """Add so many labels, of which is known what is known of all."""
+        """Add `count` labels, of which only the common rates are known."""
         self._own += [KNOWN if self.known else self._doubts.stranger] * count
 
     def state(self, prefix: str = "") -> State:
-        """Return all of it as arrays, whose names begin so."""
+        """Return all of it as arrays whose names begin with `prefix`."""
         return {
             f"{prefix}common_rates": np.array(self._common.means),
             f"{prefix}common_covariance": np.array(self._common.covariance),

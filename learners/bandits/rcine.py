@@ -1,4 +1,4 @@
-"""RCINE: RCNBF whose noise rates are estimated on the way."""
+"""RCINE: RCNBF whose noise rates are estimated along the way."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from learners.noise.rates import NoiseRates, RateEstimator
 from learners.states import State, StateValue, state_array, state_integers
 from learners.validation import check_count, check_number
 
-#: Least beta that estimated rates are let to have: beyond it the guard shrinks them.
+#: Least beta of estimated rates: those that leave less are shrunk.
 DEFAULT_BETA_MIN = 0.05
 
-#: Most features of all rounds of a block, 8 GB: beyond it a wrong option would end in no memory.
+#: Most features in a block of rounds, 8 GB: beyond it a wrong option would exhaust memory.
 MOST_BLOCK_FEATURES = 1_000_000_000
 
 
@@ -30,10 +30,10 @@ class RCINE(RCNBF):
     the estimator at the block's end, and starts a new block ([1]_, algorithm 2). Without one, as
     in the service, it keeps nothing, and the rates arrive through `set_rates`.
 
-    The update is that of `RCNBF`, of which this is one from the first estimate on. Either way
-    rates that add up to more than ``1 - beta_min`` are shrunk by one factor to that sum, because
-    estimates overshoot under heavy noise and the update is proportional to 1 / beta. A block
-    with one feedback value only tells nothing, and is dropped without asking.
+    The update is that of `RCNBF`, which this is from the first estimate on. Either way rates that
+    add up to more than ``1 - beta_min`` are shrunk by one factor to that sum, because estimates
+    overshoot under heavy noise and the update is proportional to 1 / beta. A block with only one
+    feedback value tells nothing, and is dropped without asking the estimator.
 
     Parameters
     ----------
@@ -46,14 +46,14 @@ class RCINE(RCNBF):
     rho_0, rho_1
         Rates to start with, each in [0, 1) with a sum below 1; 0 by default.
     beta_min
-        Least 1 - rho_0 - rho_1 of estimated rates, in [0.001, 1]; 0.05 by default. With such, one
-        round moves a weight by at most (1 / (beta_min max(P, 1e-9)) + 1) |x_i|.
+        Least 1 - rho_0 - rho_1 of estimated rates, in [0.001, 1]; 0.05 by default. With such rates,
+        one round moves a weight by at most (1 / (beta_min max(P, 1e-9)) + 1) |x_i|.
     block_size
         Rounds N_s that an estimate is made from; 50,000 by default, the authors' value. Only
         used with an estimator; the block takes 8 d N_s bytes, with d N_s <= 1,000,000,000.
     estimator
         Called with the block's instances (N_s, d), labels (N_s,) and feedback (N_s,); returns
-        the rates, or None to keep those in use. It is no part of the state: hand it to
+        the rates, or None to keep those in use. It is not part of the state: hand it to
         `attach_estimator` after `from_state`.
 
     Raises
@@ -179,7 +179,7 @@ class _Block:
     """The rounds of a block, up to its capacity."""
 
     def __init__(self, capacity: int, n_features: int) -> None:
-        # Not touched before it is filled: the system gives out the pages one by one.
+        # Not touched before it is filled: the system allocates its pages one by one.
         self.xs = np.empty((capacity, n_features))
         self.labels = np.empty(capacity, dtype=np.int64)
         self.feedback = np.empty(capacity, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""RCNBF: the Banditron made right for flipped feedback whose rates are known."""
+"""RCNBF: the Banditron corrected for flipped feedback whose rates are known."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from learners.noise.rates import NoiseRates
 class RCNBF(Banditron):
     """Learns the true labels from flipped clicks, given how often they flip.
 
-    Use it where the noise rates are known or measured. Use `RCINE` where they are to be
-    estimated on the way, `Banditron` where there is no noise: with both rates 0 the two are the
-    same, bit for bit. O(K d) a decision, O(d) an update.
+    Use it where the noise rates are known or measured. Use `RCINE` where they are to be estimated
+    along the way, `Banditron` where there is no noise: with both rates 0 the two are the same, bit
+    for bit. O(K d) a decision, O(d) an update.
 
     Update, [1]_ eq. 4 and 5, with f the observed bit and beta = 1 - rho_0 - rho_1::
 
@@ -21,9 +21,9 @@ class RCNBF(Banditron):
         w_r <- w_r + x (h 1[r = ytilde] / P - 1[r = yhat])
 
     (The paper's algorithm boxes print yhat in the first indicator; its text, its lemma and its
-    code have ytilde.) Over draw and noise the expectation is the perceptron's update, which
-    `learn` makes of a full label. One round moves a weight by at most
-    (max(rho_0, 1 - rho_0) / (beta max(P, 1e-9)) + 1) |x_i| <= 1.1e21, as beta >= 1e-6.
+    code have ytilde.) Over draw and noise the expectation is the perceptron's update, the one
+    `learn` makes from a full label. One round moves a weight by at most (max(rho_0,
+    1 - rho_0) / (beta max(P, 1e-9)) + 1) |x_i| <= 1.1e21, as beta >= 1e-6.
 
     Parameters
     ----------

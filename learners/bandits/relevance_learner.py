@@ -1,4 +1,4 @@
-"""What the learners share that know how often each label is right, behind its noise."""
+"""Shared by the learners that estimate how often each label is right, behind its noise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from learners.validation import (
 
 
 class RelevanceLearner(Learner):
-    """A learner that reads off bent inputs how often each label is right, and explores by gaps.
+    """A learner that reads how often each label is right off bent inputs, and explores by gaps.
 
     Its subclasses say how: from `BentInputs` z, with noise rates in `_rates`.
 
@@ -41,7 +41,7 @@ class RelevanceLearner(Learner):
     drift
         Variance that weights gain, in [0, 1].
     block_size
-        Inputs whose covariance is kept together, 0 to 1024; 0 for the most that fits.
+        Inputs per covariance block, 0 to 1024; 0 for the most that fits.
     n_covariances
         How many covariances are to fit.
     n_waves, seed
@@ -55,7 +55,7 @@ class RelevanceLearner(Learner):
 
     takes_rates: ClassVar[bool] = True
     takes_label_rates: ClassVar[bool] = True
-    #: What is believed of the noise: first what it decides by, last what is told.
+    #: What is believed of the noise: first what it decides by, last what it reports.
     _noise: Sequence[LabelRates | RateFilter]
 
     def __init__(
@@ -123,7 +123,7 @@ class RelevanceLearner(Learner):
         rho_0_error: FloatArray,
         rho_1_error: FloatArray,
     ) -> None:
-        """Use these noise rates of each label from now on, as far as their errors let believe.
+        """Use these noise rates of each label from now on, trusted as far as their errors allow.
 
         Parameters
         ----------
@@ -135,14 +135,14 @@ class RelevanceLearner(Learner):
         Raises
         ------
         InputError
-            If an array is not so.
+            If an array is not as said.
         """
         for each in self._noise:
             each.set_each(rho_0, rho_1, rho_0_error, rho_1_error)
 
     # -- deciding -------------------------------------------------------------------------
     def relevance(self, x: FloatArray) -> FloatArray:
-        """Return how often each label is right for `x`, as it is thought, shape (K,).
+        """Return the estimate of how often each label is right for `x`, shape (K,).
 
         Raises
         ------

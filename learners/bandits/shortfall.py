@@ -1,4 +1,4 @@
-"""Whether clicks stay away that were expected, and what may be behind it."""
+"""Whether expected clicks stay away, and what may be behind it."""
 
 from __future__ import annotations
 
@@ -11,39 +11,40 @@ import numpy as np
 from learners.errors import StateError, expected
 from learners.states import State, StateValue, state_array
 
-#: Clicks a round that may stay away, on average, for ever. Learners that are still learning expect
-#: some too many: on twelve data sets with six kinds of noise, 20,000 rounds each, the sum below
-#: stayed under 20, and in three streams each of Fashion-MNIST under 27.
+#: Expected clicks per round that may stay away, on average, for ever. Learners that are still
+#: learning expect slightly too many: on twelve data sets with six kinds of noise, 20,000 rounds
+#: each, the sum below stayed under 20, and in three streams each of Fashion-MNIST under 27.
 ALLOWANCE = 0.07
-#: A bit that is as likely as not, and its variance, by which likelier ones count for more: a click
-#: that stays away where it is all but certain says four times as much. (Less likely ones do not:
-#: where most clicks are missed from the start, they would hide what is lacking of the others.)
+#: Chance of an even bit, and its variance; likelier bits count for more, by the ratio of variances:
+#: a click that stays away where it is all but certain says four times as much. (Less likely bits do
+#: not: where most clicks are missed from the start, they would hide what the others lack.)
 EVEN, VARIANCE = 0.5, 0.25
-#: Clicks lacking beyond that, so counted, at which the alarm is due. A sum of bits that nothing is
-#: wrong with gets there once in some exp(2 ALLOWANCE ALARM / VARIANCE) VARIANCE / 2 ALLOWANCE**2,
-#: or 10^11, rounds.
+#: Clicks lacking beyond the allowance, so weighted, at which the alarm is due. With nothing wrong,
+#: the sum gets there once in some exp(2 ALLOWANCE ALARM / VARIANCE) VARIANCE / 2 ALLOWANCE**2, or
+#: 10^11, rounds.
 ALARM = 40.0
-#: Rounds before anything counts as lacking, and between two alarms: a learner that has just begun
-#: knows too little to be let down. Half as many after one that was taken for noise, when less
+#: Rounds before anything counts as lacking, and between two alarms: the expectations of a learner
+#: that has just begun are worth too little. Half as many after an alarm taken for noise, when less
 #: begins anew.
 LEAST_ROUNDS, LEAST_AFTER_NOISE = 1000, 500
-#: Rounds since the sum was 0 that tell what an alarm is taken for: a dozen clicks that all but
-#: had to come bring the sum there, and say too little of what is left.
+#: Least rounds since the sum was 0 for an alarm to be classified: a dozen all but certain clicks
+#: that stay away bring the sum there, and say too little about the share left.
 LEAST_RUN = 60
-#: Rounds within which another alarm says that what was taken for noise was none.
+#: Rounds within which another alarm says that what was taken for noise was something else.
 SOON = 2000
-#: Noise leaves more than this share of the clicks that are due to labels for being right (of all of
-#: them, if it is .4 that are missed, .6); where other labels are right, about none are left.
+#: Noise leaves more than this share of the clicks that labels are due for being right (.6 of all,
+#: if .4 are missed); where other labels have become right, almost none are left.
 LEFT = 0.4
-#: What is left varies more between labels than it does by chance once in exp(UNEVEN) times, by chi
-#: square of bits that vary as much as bits can, [2]_: noise takes from all labels, and others may
-#: be right for some only. (None of 27 streams in which two or three labels changed places was taken
-#: for noise, and none of 32 rises of noise, also by label, for labels.)
+#: Beyond this, what is left varies more between labels than by chance once in exp(UNEVEN) times, by
+#: the chi square of bits of the largest variance, [2]_: noise takes from all labels, whereas what
+#: is right may have changed for only some. (None of 27 streams in which two or three labels changed
+#: places was taken for noise, and none of 32 rises of noise, also by label, for a change of
+#: labels.)
 UNEVEN = 3.0
-#: False clicks that were due while all clicks stayed away, at which nothing counts clicks any more:
-#: where labels are wrong, false ones go on, and none of so many come by chance once in exp(20). If
-#: .1 of the clicks are false it takes 200 rounds. With 12 it would take 120; but rates are off by
-#: some, and to wait for a click where labels have changed is dear.
+#: False clicks due while all clicks stayed away, at which clicks are taken to be no longer counted:
+#: where labels are wrong, false clicks go on, and chance keeps all of so many away once in exp(20).
+#: At a false-click rate of .1 it takes 200 rounds. With 12 it would take 120; but rates are
+#: somewhat off, and waiting for a click where labels have changed is costly.
 SILENT = 20.0
 #: No log has more events.
 MOST_ALARMS = 2**53
@@ -59,25 +60,25 @@ class Change(StrEnum):
 class Shortfall:
     """Notices that fewer clicks come than a learner expects.
 
-    Use it where a learner says for each round how likely a click is: when they stay away, either
-    the noise has changed or what is right. More clicks than expected are no alarm. Page's
-    cumulative sum, [1]_, of expectations m that bits y let down::
+    Use it where a learner says for each round how likely a click is: when clicks stay away, either
+    the noise or what is right has changed. More clicks than expected raise no alarm. Page's
+    cumulative sum, [1]_, of how far bits y fall short of expectations m::
 
         l = m - ALLOWANCE, kept in [EVEN, 1 - ALLOWANCE]
         sum <- max(0, sum + (m - y - ALLOWANCE) VARIANCE / (l (1 - l)))
         alarm where y = 1, sum > ALARM, t >= LEAST_ROUNDS, and the sum was last 0 LEAST_RUN
         rounds ago; then sum and t begin anew
 
-    and nothing is added in the very first `LEAST_ROUNDS`. With a click only, because where none
-    comes at all who begins anew has nothing to learn from. If .1 of the rounds lack a click it
-    takes 1,300 of them where each second is clicked, and 400 where all but all are; if .4 do, 120
-    and 60. It is `silent`, until a click comes, where not even the false ones do: no change of
-    labels or noise explains that, a dead counter does.
+    and nothing is added in the very first `LEAST_ROUNDS`. An alarm needs a click, because where
+    none comes at all, a learner that begins anew has nothing to learn from. If .1 of the rounds
+    lack a click, it takes 1,300 rounds where every second one is clicked, and 400 where nearly all
+    are; if .4 do, 120 and 60. It is `silent`, until a click comes, where not even false clicks
+    come: no change of labels or noise explains that; a dead counter does.
 
-    What it is taken for: of the rounds since the sum was last 0, the clicks beyond the false ones
-    that came, over those that were due, are the share that is `LEFT`, of all labels together; it is
-    `Change.NOISE` where that share is large, not `UNEVEN` between the labels, and the alarm before
-    was not taken for noise so `SOON` before. O(1) a round, and O(K) an alarm.
+    What an alarm is taken for: over the rounds since the sum was last 0, and over all labels, the
+    share left is the clicks beyond false ones that came, divided by those due. It is `Change.NOISE`
+    where that share is at least `LEFT` and not `UNEVEN` between the labels, unless the alarm
+    before, less than `SOON` rounds ago, was taken for noise. O(1) a round, and O(K) an alarm.
 
     Attributes
     ----------
@@ -92,7 +93,7 @@ class Shortfall:
 
     Examples
     --------
-    A label that was clicked in each second round it was right is so in each fourth:
+    A label that was clicked in every second round in which it was right now is in every fourth:
 
     >>> shortfall = Shortfall()
     >>> found = [shortfall.observe(0, i % 2, chance=0.5, false=0.0) for i in range(5000)]
@@ -142,7 +143,7 @@ class Shortfall:
 
     @property
     def silent(self) -> bool:
-        """Whether clicks lack, and `SILENT` false ones among them: nothing counts clicks."""
+        """Whether clicks are lacking, `SILENT` false ones among them: nothing counts clicks."""
         if self._sum <= ALARM:
             return False
         came = 0.0
@@ -151,13 +152,13 @@ class Shortfall:
         return came < -SILENT
 
     def end_silence(self) -> None:
-        """Let nothing lack any more: clicks are counted again."""
+        """Forget what was lacking: clicks are counted again."""
         self._sum = 0.0
         self._run.clear()
 
     def _taken_for(self) -> Change:
         # In the order of labels: sums of floats depend on it, and a state has no other. Not by
-        # sum(): one of floats is compensated on some versions of Python and not on others.
+        # sum(): of floats it is compensated on some versions of Python and not on others.
         labels = [self._run[label] for label in sorted(self._run)]
         all_came = all_due = 0.0
         for _, came, due in labels:
@@ -187,7 +188,7 @@ class Shortfall:
         Raises
         ------
         StateError
-            If a part is missing, or cannot be.
+            If a part is missing or impossible.
         """
         numbers = state_array(state, "shortfall", (4,)).tolist()
         lacking, rounds, was_noise, alarms = numbers

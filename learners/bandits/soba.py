@@ -40,8 +40,8 @@ class SOBA(LinearLearner):
 
     from A = a I and theta = 0; "diagonal" keeps the diagonal of A only. After T rounds no weight
     is larger than T / sqrt(a P), P counting as at least 1e-9; one round moves the weights by at
-    most (T + 1/2) / sqrt(a P). The full form leaves out a round in whose direction rounding has
-    used up A^-1 (instances of wildly different size).
+    most (T + 1/2) / sqrt(a P). The full form skips a round in whose direction rounding has used up
+    A^-1 (instances of wildly different size).
 
     Parameters
     ----------
@@ -117,7 +117,8 @@ class SOBA(LinearLearner):
         rival = self._best_other(scores, label)
         if rival is not None:
             margin = float(scores[rival] - scores[label])
-            # As plain float: of a numpy one the sum of margins would be another type in the state.
+            # A plain float: with a numpy one, the sum of margins would have another type in the
+            # state.
             click = _Click(x, label, rival, max(float(propensity), MIN_PROPENSITY), margin)
             self._margin_sum += self._form.update(self._weights, click, self._margin_sum)
 
@@ -185,7 +186,7 @@ class _Diagonal:
         return m
 
     def grow(self, count: int) -> None:
-        """Make room for so many more labels."""
+        """Make room for `count` more labels."""
         rows = (count, self.theta.shape[1])
         self.diagonal = np.vstack((self.diagonal, np.full(rows, self.least)))
         self.theta = np.vstack((self.theta, np.zeros(rows)))
@@ -197,7 +198,7 @@ class _Diagonal:
         self.diagonal = state_array(state, "diagonal", self.diagonal.shape)
         check_at_least("diagonal", self.diagonal, self.least)
         self.theta = state_array(state, "theta", self.theta.shape)
-        # The very division that every click makes of a row; of others it is 0 / a.
+        # The same division that every click applies to a row; other rows are 0 / a.
         weights = state_array(state, "weights", self.theta.shape)
         if not np.array_equal(weights, self.theta / self.diagonal):
             raise StateError("state's theta: expected the weights times the diagonal, got others")
@@ -223,7 +224,8 @@ class _Full:
         np.multiply(columns, x, out=columns)
         u = np.add.reduce(columns, 2) / root  # A^-1 z
         curvature = sum_product(x, u[rival] - u[label]) / root
-        # A >= a I, hence a |u|^2 <= z' A^-1 z: far from that, u is made of rounding errors.
+        # A >= a I, hence a |u|^2 <= z' A^-1 z: where that fails by far, u consists of rounding
+        # errors.
         if self.least * float(np.add.reduce(np.multiply(u, u), None)) > 2.0 * curvature:
             return 0.0
         m = click.gain(curvature)
@@ -237,7 +239,7 @@ class _Full:
         return m
 
     def grow(self, count: int) -> None:
-        """Make room for so many more labels."""
+        """Make room for `count` more labels."""
         n_labels, n_features = self.inverse.shape[:2]
         grown = _Full(n_labels + count, n_features, self.least)
         grown.inverse[:n_labels, :, :n_labels, :] = self.inverse
@@ -250,7 +252,8 @@ class _Full:
         shape = self.inverse.shape
         inverse = state_array(state, "inverse", shape)
         n_weights = shape[0] * shape[1]
-        # Not that no direction is below 0: features of wildly different size honestly leave one
-        # at -13 times the first variance, and `update` leaves out what such a matrix says.
+        # That no direction is below 0 is not checked: features of wildly different size can
+        # honestly leave one at -13 times the first variance, and `update` skips what such a matrix
+        # says.
         check_variances("inverse", inverse.reshape(n_weights, n_weights), np.array(1 / self.least))
         self.inverse = inverse

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from learners.validation import FloatArray
 
 #: Squarings of 1 + s / 2^n in place of exp(s), which is not the same to the last bit on every
-#: CPU. Between s = -10 and 0 the two differ by a twentieth at most, as no label's chance minds.
+#: CPU. Between s = -10 and 0 the two differ by a twentieth at most, which no label's chance minds.
 SQUARINGS = 10
 #: Scores below the best by more count as this: a chance of 1e-27.
 LEAST_SCORE = -60.0
@@ -22,7 +22,7 @@ def softmax(scores: FloatArray, codes: NDArray[np.intp] | None) -> FloatArray:
     Parameters
     ----------
     scores
-        Shape (n, K), float64; each row for itself.
+        Shape (n, K), float64; each row on its own.
     codes
         Labels that can be right, ascending; the others' chance is 0. None for all.
 
@@ -31,7 +31,7 @@ def softmax(scores: FloatArray, codes: NDArray[np.intp] | None) -> FloatArray:
     >>> softmax(np.array([[0.0, np.log(3.0)]]), None).round(3).tolist()
     [[0.25, 0.75]]
     """
-    # `take` lays its answer out row by row whatever n is, and so it is summed in one order.
+    # `take` lays its answer out row by row whatever n is, so that it is summed in one order.
     chosen = scores if codes is None else scores.take(codes, axis=1)
     shares: FloatArray = chosen - np.maximum.reduce(chosen, 1)[:, np.newaxis]
     np.maximum(shares, LEAST_SCORE, out=shares)

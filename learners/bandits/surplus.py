@@ -1,4 +1,4 @@
-"""Whether more clicks come than noise explains that was found before."""
+"""Whether more clicks come than the noise found so far explains."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from learners.bandits.shortfall import EVEN, LEAST_ROUNDS, MOST_ALARMS, VARIANCE
 from learners.errors import StateError, expected
 from learners.states import State, StateValue, state_array
 
-#: Clicks a round more than expected, on average, that may come for ever. Who learns the log of
-#: somebody that is right more surely than its own scores ever are expects some too few: of letters
-#: and USPS without noise .07 of them went on for 20,000 rounds, and more where he explores much.
+#: Surplus clicks per round that may come, on average, for ever. A learner of the log of somebody
+#: who is right more surely than its own scores ever say expects slightly too few: on letters and
+#: USPS without noise, .07 too few for 20,000 rounds, and more where that decider explores much.
 ALLOWANCE = 0.1
-#: Clicks beyond that, counted as those that stay away are, at which the alarm is due. (The sum
-#: stayed under 14 on eleven data sets with six kinds of noise, 20,000 rounds each, and of bits that
-#: nothing is wrong with gets there once in some 10^11 rounds.)
+#: Clicks beyond that, weighted as in `Shortfall`, at which the alarm is due. (The sum stayed under
+#: 14 on eleven data sets with six kinds of noise, 20,000 rounds each, and with nothing wrong gets
+#: there once in some 10^11 rounds.)
 ALARM = 30.0
 
 
 class Surplus:
-    """Notices that more clicks come than rates explain that were found: noise has fallen.
+    """Notices that more clicks come than the estimated rates explain: noise has fallen.
 
-    Use it where rates are found by a filter that grows ever surer of them. Page's cumulative sum,
-    as in `Shortfall`, of bits y beyond the chances m that they had::
+    Use it where rates are estimated by a filter that grows ever surer of them. Page's cumulative
+    sum, as in `Shortfall`, of bits y beyond the chances m that they had::
 
         l = m + ALLOWANCE, kept in [EVEN, 1 - ALLOWANCE]
         sum <- max(0, sum + (y - m - ALLOWANCE) VARIANCE / (l (1 - l)))
         where sum > ALARM all begins anew, and it is an alarm if rho_1 > ALLOWANCE
 
-    and nothing is added in the first `LEAST_ROUNDS`. Where fewer clicks are missed than may come
-    too many, no fall of noise brings so many: another's labels are right more often than he drew
-    them, say. If .2 false and .4 missed clicks become .05 each it takes a hundred rounds. False
-    clicks alone that fall are not noticed: where the right label is shown they do not show.
+    and nothing is added in the first `LEAST_ROUNDS`. Where at most `ALLOWANCE` of the clicks are
+    missed, no fall of noise brings such a surplus; its cause may be another decider whose labels
+    are right more often than they were drawn. If .2 false and .4 missed clicks become .05 each, it
+    takes a hundred rounds. A fall of false clicks alone is not noticed: where the right label is
+    shown, they do not show.
 
     Attributes
     ----------
@@ -42,7 +43,7 @@ class Surplus:
 
     Examples
     --------
-    A label that was clicked in each second round is so in each:
+    A label that was clicked in every second round is now clicked in every round:
 
     >>> surplus = Surplus()
     >>> found = [surplus.observe(i % 2, chance=0.5, missed=0.5) for i in range(5000)]
@@ -64,7 +65,7 @@ class Surplus:
         chance
             How probable a click was thought to be.
         missed
-            rho_1, as it was found.
+            rho_1, as estimated.
         """
         if self._rounds < LEAST_ROUNDS:
             self._rounds += 1
@@ -81,7 +82,7 @@ class Surplus:
         return True
 
     def begin_anew(self) -> None:
-        """Let nothing be beyond any more, because other rates are expected from now on."""
+        """Forget the surplus, because other rates are expected from now on."""
         self._sum, self._rounds = 0.0, 0
 
     def state(self, name: str) -> State:
@@ -94,7 +95,7 @@ class Surplus:
         Raises
         ------
         StateError
-            If it is missing, or cannot be.
+            If it is missing or impossible.
         """
         numbers = state_array(state, name, (3,)).tolist()
         beyond, rounds, alarms = numbers

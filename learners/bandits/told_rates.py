@@ -1,4 +1,4 @@
-"""The noise rates that a learner tells, found beside those that it learns by."""
+"""The noise rates that a learner reports, estimated beside those that it learns by."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from learners.noise.rates import NoiseRates
 from learners.states import State, StateValue
 from learners.validation import FloatArray
 
-#: What begins their names in a state.
+#: Prefix of their names in a state.
 _TOLD = "told_"
 
 
 class ToldRates(RateFilter):
-    """Rates to be told, and to correct clicks by: nothing is decided or learned by them.
+    """Rates to report, and to correct clicks by: nothing is decided or learned by them.
 
-    Where labels overlap, a softmax stays too sure, and the clicks that it misses would be told as
-    missed ones. So this filter's sharpness may be down to .5, and it doubts more of each label's
-    missed clicks. And where more clicks come than its rates explain (`Surplus`) noise has fallen:
-    it begins anew with them. (Weights learn on as they are: they gain by such clicks in any case.)
+    Where labels overlap, a softmax stays too sure, and clicks that it expected in vain would be
+    reported as missed. So this filter's sharpness may go down to .5, and it doubts each label's
+    missed clicks more. Where more clicks come than its rates explain (`Surplus`), noise has fallen:
+    it begins anew with the rates. (The weights learn on as they are: they gain by such clicks in
+    any case.)
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ class ToldRates(RateFilter):
             outcome.feedback,
             right=right,
             bend=pull * (float(scores[label]) - mean),
-            # The slopes are steep (1[k = label] - p_k).
+            # The slopes are `steep` (1[k = label] - p_k).
             doubt=steep * steep * max(1.0 - 2.0 * right + square, 0.0) * spread,
             propensity=outcome.propensity if outcome.elsewhere else None,
         )
@@ -79,12 +80,12 @@ class ToldRates(RateFilter):
             self.doubt_rates()
 
     def begin_anew(self) -> None:
-        """Forget what clicks have told, and all that was set, and doubt missed clicks more."""
+        """Forget what clicks have taught and what was set, and doubt missed clicks more."""
         super().begin_anew()
         self._surplus.begin_anew()
 
     def state(self, prefix: str = _TOLD) -> State:
-        """Return all of it as arrays, whose names begin so."""
+        """Return all of it as arrays whose names begin with `prefix`."""
         return {**super().state(prefix), **self._surplus.state(f"{prefix}surplus")}
 
     def restore(

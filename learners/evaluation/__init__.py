@@ -10,7 +10,7 @@ prediction
 policies
     `uniform`, `always`, `fixed`, `progressive`: what to evaluate.
 
-All of it decides nothing and is no state, so it may use BLAS.
+None of it decides anything or becomes state, so it may use BLAS.
 """
 
 from learners.evaluation.policies import always, fixed, progressive, uniform

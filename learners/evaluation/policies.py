@@ -11,7 +11,7 @@ from learners.validation import BoolArray, FloatArray, IntArray, check_codes, is
 
 
 def uniform(n_rounds: int, active: BoolArray) -> FloatArray:
-    """Return the policy that shows each label alike, shape (n, K).
+    """Return the policy that shows all labels equally often, shape (n, K).
 
     Parameters
     ----------
@@ -83,15 +83,15 @@ def fixed(learner: Learner, xs: FloatArray) -> FloatArray:
     [[0.75, 0.25]]
     """
     probabilities = [each.probabilities for each in learner.distributions(xs)]
-    # Of no instances there is nothing that would say how many labels there are.
+    # Without instances, nothing would say how many labels there are.
     return np.array(probabilities).reshape(len(xs), learner.n_labels)
 
 
 def progressive(learner: Learner, rounds: Rounds) -> FloatArray:
     """Return what a learner would have done in each round, before it learned from that round.
 
-    The value of this policy is that of the learner as it was on the way, not as it is in the
-    end: progressive validation, which uses every round for both and stays honest.
+    The value of this policy is that of the learner as it was along the way, not at the end:
+    progressive validation, which uses every round for both and stays honest.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ def progressive(learner: Learner, rounds: Rounds) -> FloatArray:
         x = rounds.xs[t]
         distribution = learner.distribution(x)
         probabilities[t] = distribution.probabilities
-        # Its own greedy label, not that of the policy which logged: the updates that use it
-        # take away from the label that they would have shown.
+        # Its own greedy label, not the logging policy's: updates that use one subtract from the
+        # label that the learner itself would have shown.
         greedy = distribution.greedy
         learner.update(Outcome(x, label, greedy, propensity, feedback, elsewhere=True))
     return probabilities

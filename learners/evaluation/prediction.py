@@ -15,8 +15,8 @@ from learners.validation import FloatArray, IntArray
 PARTS = 10
 
 #: By how much the instance is expected to change the probability that a label is right: its
-#: variance over instances. The ridge is so strong that this is what it holds for likely before
-#: it has seen anything; a label that is right in 1 of 10 instances has 0.09.
+#: variance over instances. The ridge is just strong enough to make this the prior; a label that is
+#: right in 1 of 10 instances has variance 0.09.
 PRIOR_VARIANCE = 0.1
 
 #: A feature that hardly varies is not divided by its standard deviation.
@@ -26,10 +26,10 @@ MIN_DEVIATION = 1e-9
 def predict_rewards(rounds: Rounds, rates: AssumedRates) -> FloatArray:
     """Return q(x, r), how probably each label is right in each round, for DR.
 
-    The log is cut into `PARTS` parts. In the first, every label is as probable; in each further
-    one a ridge regression of the corrected bits of all earlier parts predicts, one for each label,
-    whose level begins as that of every label alike. So a prediction knows nothing that came after
-    the round it is for, and DR stays unbiased also where the policy that logged was learning.
+    The log is cut into `PARTS` parts. In the first, all labels are equally probable; each further
+    part is predicted by ridge regressions on the corrected bits of all earlier parts, one for each
+    label, whose level is shrunk to equal probability. So a prediction knows nothing that came after
+    the round it is for, and DR stays unbiased even where the logging policy was learning.
 
     Parameters
     ----------

@@ -18,8 +18,8 @@ from learners.validation import (
     is_number,
 )
 
-#: How the errors of labels' rates hang together: each label's is its own, all labels' are one, or
-#: nobody knows how much of them is which.
+#: How the errors of labels' rates are related: each label has its own, all labels share one, or how
+#: much of them is which is unknown.
 Sharing: TypeAlias = Literal["own", "one", "unknown"]
 
 
@@ -55,10 +55,10 @@ class AssumedRates:
     rho_0_error, rho_1_error
         Their standard errors, float64 (K,), at least 0; 0 for rates that are known.
     sharing
-        Whether each label's error is its "own", as of rates that were counted label by label, and
-        averages out over labels; or is "one" for all, as where labels have the same rates; or this
-        is "unknown", as of rates that a learner found for all labels on its way: then a value's
-        variance is that of both.
+        Whether each label's error is its "own" (rates counted label by label), and averages out
+        over labels; or is "one" for all (labels with the same rates); or this is "unknown" (rates
+        that a learner found for all labels as it learned): then a value's variance is the sum of
+        both.
 
     Raises
     ------

@@ -9,17 +9,16 @@ was clicked. With h the corrected bit, p the logged propensity and w = pi(label 
     gain   g = mean(sum_r pi(r | x) q(x, r) + w (h - q(x, label)) - h)
     h = (feedback - rho_0) / (1 - rho_0 - rho_1),  with the rates of the shown label    [4]_
 
-Over the noise the mean of h is 1 where the label was right and 0 where it was wrong, so what
-holds of the three with clean bits holds of them with flipped ones. Without the correction they
-estimate how often the policy is clicked, which is another number. The gain is by how much a policy
-beats what was shown, or another policy, round by round: what both have in common, rounds that are
-hard or rates that are in doubt, is in it once, with the sign that it has there.
+Over the noise the mean of h is 1 where the label was right and 0 where it was wrong, so what holds
+for the three with clean bits holds with flipped ones. Without the correction they estimate how
+often the policy is clicked, which is another number. The gain is how much a policy beats what was
+shown, or another policy, round by round: what both have in common (hard rounds, doubtful rates)
+enters it once, with its sign in the difference.
 
-The interval is the normal one with two additions. The variance has one unseen round more, of
-the label and weight of one that there was, and with the bit that surprises most: where a policy
-has been followed in a few rounds, all with the same bit, they would otherwise seem to leave no
-doubt. And rates that are estimates add the variance that their standard errors lead to (delta
-method).
+The interval is the normal one with two additions. The variance includes one unseen round more, with
+the label and weight of a seen one and the most surprising bit: otherwise a policy followed in only
+a few rounds, all with the same bit, would seem to leave no doubt. And estimated rates add the
+variance that their standard errors imply (delta method).
 
 References
 ----------
@@ -56,7 +55,7 @@ class Value(NamedTuple):
     value
         The estimate. It is unbiased (SNIPS: nearly), so it may lie outside [0, 1].
     error
-        Its standard error, that of the rates included; infinite where every weight is 0.
+        Its standard error, including that of the rates; infinite where every weight is 0.
     low, high
         The interval.
     """
@@ -71,16 +70,16 @@ class Evaluation:
     """Estimates of what policies are worth, from one log and one assumption about its noise.
 
     Use `doubly_robust` where all probabilities of the policy are known, else `snips`; `ips` is
-    there because nothing is simpler to check. None of them helps where the policy does what the
-    log hardly shows: the effective size says so, and the interval. Where no round did what the
-    policy does (every weight is 0) nothing is known of it: its error is infinite.
+    there because nothing is simpler to check. None of them helps where the policy does what the log
+    hardly shows: the effective size and the interval say so. Where no round did what the policy
+    does (every weight is 0) nothing is known of it: its error is infinite.
 
     Parameters
     ----------
     rounds
         The log.
     rates
-        What its bits are corrected by; `AssumedRates.same(NoiseRates(), K)` for not at all.
+        What its bits are corrected by; `AssumedRates.same(NoiseRates(), K)` for no correction.
 
     Raises
     ------
@@ -107,7 +106,7 @@ class Evaluation:
     def only(self, which: NDArray[np.intp]) -> Evaluation:
         """Return the evaluation of some of the rounds, by the predictions made from all.
 
-        For a policy of which only these rounds tell.
+        For a policy that only these rounds tell about.
 
         Parameters
         ----------
@@ -168,7 +167,7 @@ class Evaluation:
         if not weights.any():
             return None
         total = float(weights.sum())
-        # Shares first: of the smallest weights that there are, total / n is 0.
+        # Shares first: with the smallest weights possible, total / n would be 0.
         shares = weights / total
         value = float((shares * self._rewards).sum())
         scaled = shares * len(weights)
@@ -201,11 +200,11 @@ class Evaluation:
         followed: FloatArray,
         over: tuple[FloatArray, FloatArray] | None = None,
     ) -> Value:
-        """Return how much more than another the policy is worth, doubly robust, in pairs.
+        """Return how much more the policy is worth than another, doubly robust, round by round.
 
-        Use it to decide between the two: the intervals of each alone say less, because most of what
-        is in doubt is in doubt of both. Below 0 where the other was better; 0, without an interval,
-        for a policy that does just what the other does.
+        Use it to decide between the two: their separate intervals say less, because most of the
+        doubt is common to both. Below 0 where the other was better; 0, without an interval, for a
+        policy that does just what the other does.
 
         Parameters
         ----------
@@ -222,7 +221,7 @@ class Evaluation:
         shown = self._shown(weights, followed)
         others, other = (np.ones_like(weights), shown) if over is None else over
         self._check(**{"over[0]": others, "over[1]": other})
-        # In this order, for what was shown itself to gain 0 to the last bit.
+        # In this order, so that what was shown gains exactly 0 over itself.
         more = weights - others
         terms = (followed - other) + more * (self._rewards - shown)
         gain = float(terms.mean())
@@ -249,7 +248,8 @@ class Evaluation:
         level = value if usual is None else usual
         surprises = _surprises(level, self.rates)[self.rounds.labels]
         surprise = float((np.abs(weights) * surprises).max())
-        # Not surprise**2: of a float too large for its square that raises, and is not infinite.
+        # Not surprise**2: for a float whose square overflows, that raises instead of being
+        # infinite.
         squares = float((moves**2).sum()) + surprise * surprise
         variance = squares / (n_rounds * (n_rounds - 1)) + self._rates_variance(weights)
         error = float(np.sqrt(variance))
@@ -316,7 +316,7 @@ def weights_of(rounds: Rounds, probabilities: FloatArray) -> FloatArray:
 
 
 def effective_size(weights: FloatArray) -> float:
-    """Return (sum w)^2 / sum w^2: as many rounds of weight 1 would tell as much.
+    """Return (sum w)^2 / sum w^2: so many rounds of weight 1 would tell as much.
 
     Parameters
     ----------

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from learners.errors import StateError, expected
 from learners.neighbors.neighborhoods import Neighborhoods
 
-#: Standard deviations beyond which chance is taken to be out of it: it goes there once in a
-#: thousand looks. (More often where few examples are most of the hubs and their sum is far from
-#: normal: in one to four looks of a hundred where the only feature has five values.) An alarm ends
-#: where one look in twenty goes, so that it does not flicker.
+#: Standard deviations beyond which chance is ruled out: it gets there once in a thousand looks.
+#: (More often where a few examples are most of the hubs and their sum is far from normal: in one to
+#: four looks of a hundred where the only feature has five values.) An alarm ends where chance gets
+#: in one look of twenty, so that it does not flicker.
 _RAISED_Z, _CLEARED_Z = 3.0902, 1.6449
-#: Fewer suspected examples say nothing: one hub among them would be an alarm.
+#: Fewer suspected examples say nothing: one hub among them would raise the alarm.
 _LEAST_SUSPECTED = 30
-#: The watch looks again when this part of the window is new, and when at least so many are.
+#: Looks per window of new examples, and least new examples from one look to the next.
 _LOOKS_PER_WINDOW, _LEAST_NEW = 10, 100
 #: Most neighbours of each example that a watch looks at: a look at a window of 50,000 takes some
 #: 30 ms then.
@@ -87,7 +87,8 @@ def hub_alarm(near: Neighborhoods) -> HubAlarm:
 
     An example is suspected if its label is not among the winners of its k nearest others. Were
     the m suspected of n drawn at random, their total of N_k would have mean ``m mean(N)`` and
-    variance ``m (n - m) / (n - 1) var(N)``; the p-value is the normal tail beyond what it is.
+    variance ``m (n - m) / (n - 1) var(N)``; the p-value is the normal tail beyond the observed
+    total.
 
     Parameters
     ----------
@@ -139,8 +140,8 @@ class HubWatch:
     every
         Examples from one look to the next.
     raised
-        Whether the alarm is on. It goes on when a look raises it, and off when the suspected
-        occur no more often than one look in twenty has it by chance.
+        Whether the alarm is on. It goes on when a look raises it, and off when the suspected occur
+        no more often than by chance in one look of twenty.
     since
         How many examples had come when it last went on or off; 0 if it never did.
     looked_at
@@ -166,7 +167,7 @@ class HubWatch:
             self.raised, self.since = raised, self.looked_at
 
     def state(self) -> NDArray[np.int64]:
-        """Return what a later look depends on and what is told of the last one, (8,)."""
+        """Return what a later look depends on and what is reported of the last one, (8,)."""
         numbers = (int(self.raised), self.since, self.looked_at, *self.last)
         return np.array(numbers, dtype=np.int64)
 
@@ -188,7 +189,7 @@ class HubWatch:
         self.raised, self.last = bool(raised), last
 
     def _may_be(self, look: HubAlarm) -> bool:
-        """Whether these counts may come from a look at some window; from others z may not."""
+        """Whether a look at some window may give these counts; for others `z` may fail."""
         size, total = look.n_examples, look.total
         return (
             look.n_suspected <= size <= self._window

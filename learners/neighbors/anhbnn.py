@@ -19,7 +19,7 @@ from learners.validation import FloatArray
 #: Smoothing where none is given: a neighbour that a class has had once is half believed.
 _SMOOTHING = 1.0
 #: Most k^2 (K + `_LABELS_A_PAIR`), .1 s a decision: it looks at each pair of neighbours label by
-#: label, and what a pair takes however few the labels are is what so many take.
+#: label, and a pair's fixed cost is that of `_LABELS_A_PAIR` labels.
 MOST_PAIR_LABELS = 100_000
 _LABELS_A_PAIR = 10
 
@@ -40,10 +40,10 @@ class ANHBNN(HubnessLearner):
         p(i | j, c) = (N_c(i, j) + s p(i | c)) / (N_c(j) + s)
 
     with i and j among the instance's neighbours, and n for k + 1 while there are fewer examples.
-    Where all I(i; j | C) are 0 the factor of i is p(i | c). The form that goes around has 1 for
-    p(i | c) in the last line: a class in which j never occurred then gets p(i | j, c) = 1, and
-    wins against those that know both (iris: all wrong). `backoff` False takes it. The authors'
-    further weights and their rule for anti-hubs are left out.
+    Where all I(i; j | C) are 0 the factor of i is p(i | c). The form in circulation has 1 for
+    p(i | c) in the last line: a class in which j never occurred then gets p(i | j, c) = 1, and wins
+    against those that know both (iris: all wrong). `backoff` False takes it. The authors' further
+    weights and their rule for anti-hubs are left out.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class ANHBNN(HubnessLearner):
     smoothing
         The s above, in [1e-9, 1e9]; 1 by default.
     backoff
-        Whether what was seen of j in c too rarely is made up for by p(i | c); True by default.
+        Whether p(i | c) makes up for too few occurrences of j in c; True by default.
 
     Raises
     ------
@@ -75,7 +75,7 @@ class ANHBNN(HubnessLearner):
 
     Examples
     --------
-    The label of the one in the middle, which is the nearest of all others, is wrong:
+    The example in the middle, nearest to all others, has a wrong label:
 
     >>> learner = ANHBNN(n_features=2, n_labels=2, k=1)
     >>> cross = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
@@ -141,7 +141,7 @@ class ANHBNN(HubnessLearner):
         which = np.full(self.window + 1, size, dtype=np.int32)
         which[found.slots] = np.arange(size)
         around = which.take(np.concatenate((live[:, np.newaxis], lists), axis=1))
-        # Only examples that have one of them around: of a wide window they are few.
+        # Only examples that have one of them around: in a large window these are few.
         near = np.flatnonzero((around < size).any(axis=1))
         occurs = np.zeros((size + 1, len(near)), dtype=np.bool_)
         occurs[around[near].T, np.arange(len(near))] = True

@@ -19,13 +19,13 @@ from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
 from learners.states import State, StateValue, state_array
 from learners.validation import FloatArray, check_number
 
-#: What is chosen from; the paper tries 5 to 100 in steps of 5 for both.
+#: The candidates; the paper tries 5 to 100 in steps of 5 for both.
 KS = (5, 10, 20, 50)
 KS_NOISE = (5, 20, 50)
 #: How many of the best pairs decide together. On the paper's data sets a vote of the best
 #: quarter beats the one best pair, whose lead is mostly luck.
 _N_VOTING = len(KS) * len(KS_NOISE) // 4
-#: Share of the past that each example's validation keeps, where none is given.
+#: Default share of past validation that each example keeps.
 _MEMORY = 0.999
 
 
@@ -37,7 +37,7 @@ class Validation(NamedTuple):
     k, k_noise
         The pair.
     hits
-        Weighted share of examples whose told label it predicted before they were learned.
+        Weighted share of examples whose given label it predicted before they were learned.
     voting
         Whether it is among those that decide now.
     """
@@ -53,12 +53,12 @@ class AutoRkNN(WindowLearner):
 
     Use it instead of `RkNN` where no validation data is at hand, or the stream changes. Each
     example is predicted by all pairs of a small grid before it is learned, and their hits are
-    kept with exponential forgetting. Hits on *told* labels favour plain kNN under asymmetric
-    noise, but less than the differences between the pairs matter; the best three of the twelve
-    pairs vote. As in `RkNN`, all that tie with a pair's k-th neighbour vote. With two labels a
-    `learn` costs up to twice that of `RkNN` with k' = 50, with more three to four times.
+    kept with exponential forgetting. Hits on *given* (noisy) labels favour plain kNN under
+    asymmetric noise, but that matters less than the differences between the pairs; the best three
+    of the twelve pairs vote. As in `RkNN`, all that tie with a pair's k-th neighbour vote. With two
+    labels a `learn` costs up to twice that of `RkNN` with k' = 50, with more three to four times.
 
-    Update, for the hits h of a pair and told label y::
+    Update, for the hits h of a pair and given label y::
 
         h <- memory h + 1[prediction before learning = y]
 
@@ -85,7 +85,7 @@ class AutoRkNN(WindowLearner):
     References
     ----------
     .. [1] Gao, Niu and Zhou, *On the consistency of exact and approximate nearest neighbor
-       with noisy data*, 2016, whose cross-validation this takes the place of.
+       with noisy data*, 2016, whose cross-validation this replaces.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class AutoRkNN(WindowLearner):
         super().__init__(n_features, n_labels, window=window, k=KS[-1], metric=metric)
         self.quantile = check_quantile(quantile)
         self.memory = check_number("memory", memory, 0, 1)
-        # Before the graph does, which would name a k that nobody gave.
+        # Before the graph checks, which would name a k that nobody gave.
         check_places("window", self.window, self.window, KS_NOISE[-1])
         graph = NeighborGraph(self._examples, KS_NOISE[-1])
         around = [NeighborhoodLabels(graph, self.n_labels, k) for k in KS_NOISE]
@@ -136,7 +136,7 @@ class AutoRkNN(WindowLearner):
         ]
 
     def window_noise(self) -> list[WindowNoise]:
-        """Return what the window tells of its noise, by each k' that is tried."""
+        """Return what the window tells of its noise, for each k' tried."""
         return [noise.reading() for noise in self._noises]
 
     def state(self) -> State:
@@ -176,8 +176,8 @@ class AutoRkNN(WindowLearner):
     def _scores_from(self, found: Found) -> FloatArray:
         """Return how many of the deciding pairs are for each label.
 
-        Labels that none is for are ranked below 0, by their share of the nearest: they decide
-        where those of the pairs are retired or not allowed.
+        Labels that no pair is for are ranked below 0, by their share of the nearest: they decide
+        where the pairs' labels are retired or not allowed.
         """
         if not len(found.slots):
             return np.zeros(self.n_labels)

@@ -26,12 +26,12 @@ from learners.validation import (
     check_number,
 )
 
-#: Share of exploring rounds where none is given: a label's neighbours must be paid for.
+#: Default exploration share: a label's neighbours must be paid for.
 _GAMMA = 0.1
-#: Rounds kept for each label where no number is given.
+#: Default number of rounds kept for each label.
 _WINDOW = 500
-#: What a label without neighbours is held for, and how many neighbours that belief is worth:
-#: better than a label that mostly fails, worse than one that mostly succeeds.
+#: Score of a label without neighbours, and how many neighbours that belief is worth: better than a
+#: label that mostly fails, worse than one that mostly succeeds.
 _PRIOR, _PRIOR_WEIGHT = 0.5, 1.0
 
 
@@ -43,13 +43,13 @@ class NeighborBandit(Learner):
     label keeps its last `window` rounds, so that rarely played ones are not pushed out:
     4 K N d bytes. O(K N d) a decision, O(d) an update.
 
-    With s of the T nearest rounds of label r clicked (T at most k, and all that tie with the
+    With s of the T nearest rounds of label r clicked (T at most k, plus all that tie with the
     last), its corrected click probability and the distribution over m labels are::
 
         score_r = (1/2 + (s - rho_0 T) / (1 - rho_0 - rho_1)) / (1 + T)
         P(r)    = (1 - gamma) 1[r = argmax score] + gamma / m
 
-    Feedback is kept as observed and corrected when asked, so new rates hold for old rounds too.
+    Feedback is kept as observed and corrected when used, so new rates hold for old rounds too.
 
     Parameters
     ----------
@@ -238,9 +238,9 @@ class NeighborBandit(Learner):
         return mixed(greedy, codes, self.n_labels, self.gamma)
 
     def _scores(self, rows: Rows, codes: NDArray[np.intp] | None) -> FloatArray:
-        """Return the scores of each row of (n, d), shape (n, K); of others than `codes` the prior.
+        """Return the scores of each row of (n, d), shape (n, K); the prior outside `codes`.
 
-        Each label is a search: those that may not be chosen, or were never shown, are spared it.
+        Each label needs a search: those that may not be chosen, or were never shown, are skipped.
         """
         scores = np.full((len(rows), self.n_labels), _PRIOR)
         for label in range(self.n_labels) if codes is None else codes.tolist():

@@ -21,7 +21,7 @@ class Occurrences:
     Parameters
     ----------
     graph
-        What is counted over. It is to be told, while its window is empty:
+        What is counted over. Register with it while its window is empty:
         ``graph.observe([occurrences])``.
     n_labels
         Number K of labels.
@@ -56,7 +56,7 @@ class Occurrences:
         return self._by_label
 
     def add_labels(self, count: int) -> None:
-        """Make room for so many more: when it is next looked at, once for all that came."""
+        """Make room for `count` more: at the next reading, once for all that were added."""
         self._n_labels += count
 
     def total(self, slots: Slots) -> Counts:
@@ -65,10 +65,10 @@ class Occurrences:
         return total
 
     def most(self) -> int:
-        """Return the largest N_k; 0 of an empty window."""
+        """Return the largest N_k; 0 for an empty window."""
         # Slots that are not alive occur nowhere.
         used = self.by_label[: self.graph.window.extent]
-        # A third of the time of a sum along lines that are so short.
+        # Takes a third of the time of a sum along such short lines.
         return int(np.einsum("ij->i", used).max(initial=0))
 
     def bad(self, slots: Slots) -> Counts:
@@ -103,7 +103,7 @@ class Occurrences:
 
 
 class NeighborhoodLabels:
-    """For each example the labels among itself and its k' nearest, and how often each count.
+    """For each example the labels among itself and its k' nearest, and how often each count occurs.
 
     These are the k'-averages from which the noise rates are estimated: entry (i, c) of
     `by_label` over `size` is the share of label c around example i. `histogram` says how many
@@ -113,12 +113,12 @@ class NeighborhoodLabels:
     Parameters
     ----------
     graph
-        What is counted over. It is to be told, while its window is empty:
+        What is counted over. Register with it while its window is empty:
         ``graph.observe([labels])``.
     n_labels
         Number K of labels.
     k
-        k', the neighbours counted beside the example itself, at most the graph's k.
+        k', the neighbours counted besides the example itself, at most the graph's k.
 
     Raises
     ------
@@ -155,8 +155,8 @@ class NeighborhoodLabels:
         return min(self.k + 1, len(self._graph))
 
     def add_labels(self, count: int) -> None:
-        """Make room for so many more labels, which nobody has yet."""
-        # The counts by slot get it when they are next looked at, once for all that came.
+        """Make room for `count` more labels, which no example has yet."""
+        # The counts by slot are widened when next read, once for all that were added.
         self.histogram = np.pad(self.histogram, ((0, count), (0, 0)))
         self.histogram[-count:, 0] = len(self._graph)
         self._lines = self._line_starts()
@@ -187,9 +187,9 @@ class NeighborhoodLabels:
 
 
 def _widened(counts: Counts, n_labels: int) -> Counts:
-    """Return the counts with so many columns, the new ones empty; as they are where they have them.
+    """Return the counts with `n_labels` columns, new ones empty; as they are where they have them.
 
-    A copy takes some 20 ms of a wide window, and many labels may be added at once.
+    A copy takes some 20 ms for a large window, and many labels may be added at once.
     """
     more = n_labels - counts.shape[1]
     return np.pad(counts, ((0, 0), (0, more))) if more else counts

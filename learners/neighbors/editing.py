@@ -1,7 +1,7 @@
 """Classical filters of a training set, in batch: Wilson, ICF, DROP3 and HMN-EI.
 
-All take instances and labels and return which examples they keep: of a small or shuffled set it
-may be none. None is cheap: of the n x n distances they hold up to three arrays, 24 n^2 bytes
+All take instances and labels and return which examples they keep, which may be none of a small or
+shuffled set. None is cheap: of the n x n distances they hold up to three arrays, 24 n^2 bytes
 (2.4 GB for 10,000 examples).
 """
 
@@ -71,8 +71,8 @@ def icf(xs: FloatArray, labels: IntArray, k: int = _DEFAULT_K, *, repeated: bool
     """Keep examples that others need more than they need others: iterative case filtering.
 
     Use it to shrink a training set by a lot. After Wilson editing, pass by pass: an example
-    reaches those nearer than its nearest enemy, and is covered by those that reach it; all with
-    more reached than covering go at once, until none does. [1]_.
+    reaches those nearer than its nearest enemy, and is covered by those that reach it; all that
+    reach more than cover them go at once, until none does. [1]_.
 
     Parameters
     ----------
@@ -192,9 +192,9 @@ def hmn_ei(xs: FloatArray, labels: IntArray) -> Kept:
 
     Use it to clean and shrink at once. Each example points to its nearest in each class; hits
     are arrows from its own class, misses from others. An example goes if its misses outweigh
-    its hits, each weighted by the class sizes, but for rules that spare small classes and much
-    hit examples; passes repeat as long as one nearest neighbour on what is kept classifies the
-    whole set no worse, and the last set before a drop is returned. [1]_.
+    its hits, each weighted by the class sizes, except for rules that spare small classes and
+    often-hit examples; passes repeat as long as one nearest neighbour on what is kept classifies
+    the whole set no worse, and the last set before a drop is returned. [1]_.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def _accuracy(keys: FloatArray, labels: IntArray, kept: Kept) -> float:
 def _pairwise(xs: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:
     """Return exact squared Euclidean distances, (n, n), and labels coded without gaps, (n,).
 
-    To itself each example has an infinite one: it is nobody's own neighbour.
+    Each example's distance to itself is infinite: it is not its own neighbour.
     """
     check_instances(xs)
     check_codes("labels", labels, np.iinfo(np.int64).max, size=len(xs))
@@ -293,7 +293,7 @@ def _pairwise(xs: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:
     for line, row in zip(keys, rows, strict=True):
         line[:] = metric.keys(rows, row)
     np.fill_diagonal(keys, np.inf)
-    # Votes are counted by code: without this as many as the largest label says.
+    # Votes are counted by code: without this, there would be as many as the largest label says.
     return keys, np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 

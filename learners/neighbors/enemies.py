@@ -18,8 +18,8 @@ _FAR = np.float32(np.inf)
 class EnemyGraph(NeighborGraph):
     """For each example the nearest one of another label, exact after every insert and eviction.
 
-    What a change costs does not depend on how many labels there are; lists for each class, as
-    `NeighborGraph` keeps them too, would be as many to follow.
+    What a change costs does not depend on how many labels there are; with one list per class, which
+    `NeighborGraph` can keep, it would.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class _EnemyLists(NeighborLists):
     def search(self, owners: Slots) -> None:
         """Search the lists of `owners` anew; equal rows of one label share one search.
 
-        Of many equal rows all have the same enemies, which are the oldest: they leave together, and
-        the lists that then are too short are all but all.
+        Many equal rows all have the same enemies, which are the oldest: these leave together, and
+        then nearly all lists are too short.
         """
         window = self._window
         rows = window.rows[owners]
@@ -73,7 +73,7 @@ class _EnemyLists(NeighborLists):
             self._store(owners[mine], near.slots[lines], near.keys[lines])
 
     def _rule_out(self, owners: Slots, low: Rows) -> None:
-        # The owner itself has its label, too.
+        # This rules out the owner itself too: it has the same label.
         labels = self._window.labels
         low[labels[: low.shape[1]] == labels[owners][:, np.newaxis]] = _FAR
 

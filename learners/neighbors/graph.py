@@ -36,7 +36,7 @@ def list_width(k: int) -> int:
 #: Below every proposal, and finite.
 _FAR_BELOW = np.float32(-3e38)
 #: Most places in all lists of one graph: 150 MB. Where all examples are equal a list that ran dry
-#: looks at each of them, and an insertion takes .2 s and a peak of 800 MB (of four times as many
+#: looks at each of them, and an insertion takes .2 s and a peak of 800 MB (with four times as many
 #: places up to 4 s and 4.5 GB).
 MAX_PLACES = 12_500_000
 
@@ -44,7 +44,7 @@ MAX_PLACES = 12_500_000
 def check_places(name: str, value: int, capacity: int, k: int, n_pools: int = 1) -> None:
     """Raise ParameterError where lists of k, one for each example and pool, have too many places.
 
-    It names what the caller was given, which need not be the graph's own k: `value` of `name`.
+    The message names what the caller was given, `value` of `name`, which need not be the graph's k.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class _Change(NamedTuple):
     new: Slots
     #: What it does to the lists, by pool.
     plans: list[Revision]
-    #: Whose first k change.
+    #: Slots whose first k change.
     seen_once: Slots
 
 
@@ -133,7 +133,7 @@ class NeighborGraph:
         return len(self.window)
 
     def observe(self, observers: Sequence[Observer]) -> None:
-        """Let these follow every change from now on.
+        """Let `observers` follow every change from now on.
 
         Raises
         ------
@@ -165,15 +165,15 @@ class NeighborGraph:
         Parameters
         ----------
         rows
-            Shape (m, d), as `to_rows` makes them; m may be any number, but of more than the
-            capacity only the last stay.
+            Shape (m, d), as `to_rows` makes them; m may be any number; if it exceeds the capacity,
+            only the last stay.
         labels
             Shape (m,): codes, below `n_classes` in a graph by class.
 
         Returns
         -------
         Slots
-            Where the inserted examples lie; of those that were pushed out again, nothing.
+            Where the inserted examples lie, without those that were pushed out again.
 
         Raises
         ------
@@ -216,7 +216,7 @@ class NeighborGraph:
             return find(window, rows[1], wanted.most, ties=wanted.ties)
         low, margin, sizes, _ = proposals
         change = self._begin(1, rows[:1], labels, low[:1], sizes[:1])
-        # Of the one that has just come nothing was proposed: its key is to be computed.
+        # The example just inserted has no proposal: this makes its key be computed.
         low[1, change.new] = _FAR_BELOW
         self._add_members(change.new)
         (pool,) = self._pools
@@ -313,7 +313,7 @@ class NeighborGraph:
         """Return who is near the new examples, by pool, out of proposals made before they came."""
         window, low = self.window, proposals.low
         if window.extent > low.shape[1]:
-            # Of slots that were not there nothing was proposed; what lies in memory could be NaN.
+            # Slots that were not there have no proposals; what lies in memory could be NaN.
             low = np.full((len(low), window.extent), np.inf, dtype=np.float32)
             low[:, : proposals.low.shape[1]] = proposals.low
             proposals = proposals._replace(low=low)
@@ -323,7 +323,7 @@ class NeighborGraph:
             proposals = proposals._replace(margin=np.maximum(proposals.margin, among.margin))
         self._add_members(new)
         if self._by_class:
-            # Each pool rules out others.
+            # Each pool rules out other slots.
             return [
                 pool.near(new, rows, proposals._replace(low=low.copy())) for pool in self._pools
             ]

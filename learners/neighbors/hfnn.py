@@ -12,7 +12,7 @@ from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW
 from learners.validation import FloatArray, check_count
 
-#: Added to each label's occurrences where nothing is given, as in the authors' library.
+#: Added to each label's occurrences by default, as in the authors' library.
 _SMOOTHING = 0.001
 
 
@@ -29,7 +29,7 @@ class HFNN(HubnessLearner):
         u_{c,i} = (s + sum of N_{j,c}) / (K s + sum of N_j),  y_j = y_i, else
         u_c(x)  = sum_i w_i u_{c,i} / sum_i w_i,              w_i = 1 / d(x, x_i)^2
 
-    Where neighbours lie at distance 0, they alone vote, alike.
+    Where neighbours lie at distance 0, they alone vote, with equal weight.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class HFNN(HubnessLearner):
     metric
         ``"euclidean"`` (the default), ``"manhattan"`` or ``"cosine"``.
     anti_hub
-        Occurrences up to which an example votes as its label does on average, at least 0; 0 by
-        default.
+        Occurrences up to which an example votes as its label's examples do on average, at least 0;
+        0 by default.
     smoothing
         The s above, in [1e-9, 1e9]; 0.001 by default.
     weighted
@@ -66,7 +66,7 @@ class HFNN(HubnessLearner):
 
     Examples
     --------
-    The label of the one in the middle, which is the nearest of all others, is wrong:
+    The example in the middle, nearest to all others, has a wrong label:
 
     >>> learner = HFNN(n_features=2, n_labels=2, k=1)
     >>> cross = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
@@ -109,7 +109,7 @@ class HFNN(HubnessLearner):
         occurred = self._occurrences.by_label[found.slots].astype(np.float64)
         rare = self._occurrences.total(found.slots) <= self.anti_hub
         if rare.any():
-            # Each label once: of a wide window it takes milliseconds.
+            # Each label once: in a large window one takes milliseconds.
             labels, which = np.unique(self._examples.labels[found.slots[rare]], return_inverse=True)
             of_labels = [self._occurrences.of_label(label) for label in labels.tolist()]
             occurred[rare] = np.array(of_labels)[which]

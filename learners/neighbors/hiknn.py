@@ -29,8 +29,8 @@ class HIKNN(HubnessLearner):
         p_c(i)  = alpha_i 1[c = y_i] + (1 - alpha_i) (N_{i,c} + 1[c = y_i]) / (N_i + 1)
         u_c(x)  = sum_i I_i w_i p_c(i) / log n,      w_i = 1 / d(x, x_i)^2
 
-    scaled to sum 1; the shares of the labels in the window, where all I_i are 0. Where
-    neighbours lie at distance 0, they alone vote.
+    scaled to sum 1; where all I_i are 0, the shares of the labels in the window. Where neighbours
+    lie at distance 0, they alone vote.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class HIKNN(HubnessLearner):
 
     Examples
     --------
-    The label of the one in the middle, which is the nearest of all others, is wrong:
+    The example in the middle, nearest to all others, has a wrong label:
 
     >>> learner = HIKNN(n_features=2, n_labels=2, k=1)
     >>> cross = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])

@@ -31,13 +31,13 @@ class HubnessReport(NamedTuple):
     hubs
         Seqs of the hubs, those with the most occurrences first.
     labels
-        Their labels, as they were told.
+        Their labels, as given.
     occurrences
         N_k of each hub.
     bad_occurrences
         BN_k of each hub: how many of those that look at it carry another label.
     bad
-        Of each hub, whether that is more than half.
+        Of each hub, whether those are more than half of its occurrences.
     n_orphans
         Examples that are nobody's neighbour.
     bad_share

@@ -15,7 +15,7 @@ from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
 from learners.validation import FloatArray
 
-#: Neighbours where none are given: what the authors of the hubness-aware learners use.
+#: Default number of neighbours: what the authors of the hubness-aware learners use.
 DEFAULT_K_HUBNESS = 5
 
 
@@ -64,7 +64,7 @@ class HwKNN(HubnessLearner):
 
     Use it in many dimensions, where some examples (bad hubs) are neighbours of many that carry
     another label. It weighs, but still believes each neighbour's own label; `HFNN` and `NHBNN`
-    do not, and stand more noise. O(N d) a decision and an example.
+    do not, and tolerate more noise. O(N d) a decision and an example.
 
     Rule, [1]_: with BN_i the number of examples that have i among their k nearest and carry
     another label than i, standardised over the window to h_i, a neighbour's vote counts
@@ -96,7 +96,7 @@ class HwKNN(HubnessLearner):
 
     Examples
     --------
-    The label of the one in the middle, which is the nearest of all others, is wrong:
+    The example in the middle, nearest to all others, has a wrong label:
 
     >>> learner = HwKNN(n_features=2, n_labels=2, k=3)
     >>> cross = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])

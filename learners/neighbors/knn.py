@@ -8,8 +8,8 @@ from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
 from learners.validation import FloatArray
 
-#: Neighbours that vote where none are given. The literature on noisy labels advises against
-#: fewer than 10.
+#: Default number of neighbours that vote. The literature on noisy labels advises against fewer than
+#: 10.
 DEFAULT_K = 10
 
 
@@ -21,8 +21,8 @@ class KNN(WindowLearner):
     learners. O(N d) a decision for a window of N, O(d) an example.
 
     Rule, [1]_ section 3: with q_c the share of label c among the neighbours, argmax_c q_c; the
-    lowest code where several tie, but of two labels ``1[q_1 >= 1/2]``. All that tie with the
-    k-th neighbour vote.
+    lowest code where several tie, but with two labels ``1[q_1 >= 1/2]``. All that tie with the k-th
+    neighbour vote.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ class KNN(WindowLearner):
     window
         Most examples held, at least 1; 1,000 by default.
     k
-        Neighbours that vote, at least 1; 10 by default. Of two labels an odd number favours none.
+        Neighbours that vote, at least 1; 10 by default. With two labels an odd number favours
+        neither.
     metric
         ``"euclidean"`` (the default), ``"manhattan"`` or ``"cosine"``.
 

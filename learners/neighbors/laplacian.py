@@ -18,13 +18,13 @@ class LaplaceFilter:
     """Critical examples of a moving window, by the Laplacian of its between-class graph.
 
     Use it to thin a training set around the class boundary, where mislabelled examples lie too;
-    what is kept classifies better by one nearest neighbour under noise. It is no detector with
-    a null: unless all scores are 0 the weighted sum of scores is 0, so that it removes
-    something from clean data as well, about half of randomly labelled data.
+    what is kept classifies better by one nearest neighbour under noise. It is no detector with a
+    null hypothesis: a weighted sum of the scores is 0, so unless all scores are 0 it removes
+    something from clean data as well, and about half of randomly labelled data.
 
     Rule, [1]_ sections 2 and 3: two undirected graphs join each example to its K nearest of its
-    own class (E_wc), and to its K nearest of *each* other class (E_bc), either way round. With
-    g and d the degrees in them::
+    own class (E_wc), and to its K nearest of *each* other class (E_bc), in either direction. With g
+    and d the degrees in them::
 
         score(u) = g(u) - sum over v next to u in E_bc of g(v) / sqrt(d(u) d(v))
         keep u iff score(u) >= 0

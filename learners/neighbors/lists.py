@@ -83,15 +83,15 @@ class NeighborLists:
         Parameters
         ----------
         gone
-            The window's oldest examples, which go, and
+            The window's oldest examples, which go.
         left
-            those of them that are members.
+            Those of `gone` that are members.
         low
             Lower bounds of the keys of the new rows to all slots, (q, n).
         rows
-            The new members' rows, (q, d), and
+            The new members' rows, (q, d).
         members
-            the slots that they will have, (q,), in the order of their coming.
+            The slots that they will have, (q,), in the order of their coming.
         """
         extent = low.shape[1]
         held = self._among(self._oldest[:extent], gone)
@@ -121,7 +121,7 @@ class NeighborLists:
     def revise(self, revision: Revision, new: Slots, found: Lines) -> Slots:
         """Do what was planned, and give new owners what `near` found for them.
 
-        Returns whose lists ran too short, to be searched anew.
+        Returns the owners whose lists ran too short, to be searched anew.
         """
         end = self.width + 1
         # A stable sort leaves equal keys as they stand: the new members are the youngest.
@@ -268,7 +268,7 @@ class NeighborLists:
 
     def _among(self, slots: Slots, gone: Slots) -> NDArray[np.bool_]:
         if len(gone) == 1:
-            # A plain number is compared as int32; one of numpy's would widen all the others.
+            # A plain number is compared as int32; a numpy scalar would widen all the others.
             alone: NDArray[np.bool_] = slots == int(gone[0])
             return alone
         marked = np.zeros(self._window.capacity + 1, dtype=np.bool_)

@@ -21,18 +21,18 @@ from learners.blas import product
 from learners.validation import FloatArray, check_choice
 
 Rows: TypeAlias = NDArray[np.float32]
-#: As int32 in lists, which are many; as intp where they are made to index, which is quicker so.
+#: int32 in lists, which are many; intp where made to index, which it does faster.
 Slots: TypeAlias = NDArray[np.signedinteger]
 
 #: Unit roundoff of float32.
 _UNIT = 2.0**-24
-#: Roundings of a proposal beside those of its sum: of norms, of scalars, of the last additions.
+#: Roundings of a proposal besides those of its sum: of norms, of scalars, of the last additions.
 _OTHER_ROUNDINGS = 24
 #: Products this small may be flushed to zero by the CPU; more than a row's worth of them.
 _UNDERFLOW = 1e-30
-#: Cosine distance below which two rows have one direction: rounding leaves up to 4e-32 of it (4,096
-#: features), and rows of float32 are told apart from some 1e-15 on. (Left as it was, the one of
-#: some parallel neighbours that came out as 0 had all the weight.)
+#: Cosine distance below which two rows have one direction: rounding leaves up to 4e-32 (4,096
+#: features), whereas different directions of float32 rows differ by some 1e-15 or more. (Without
+#: this, whichever of several parallel neighbours came out as 0 had all the weight.)
 _PARALLEL = 1e-28
 #: Floats of temporary memory in one piece of a sweep over all rows: 512 KB.
 _CHUNK = 1 << 17
@@ -41,8 +41,8 @@ _EXACT_CHUNK = 1 << 15
 #: Multiplications in a matrix product that OpenBLAS still does without repacking.
 _SMALL_PRODUCT = 640_000
 #: Up to so many queries are multiplied piece by piece: two take a fifth to a half more time than
-#: one, 16 half of what a whole product takes; from about 64 on a whole one is faster. So it is with
-#: kernels for AVX-512; those for AVX2 need as long as for a whole product.
+#: one, 16 half of what a whole product takes; from about 64 on a whole one is faster. This holds
+#: for AVX-512 kernels; AVX2 kernels take as long as for a whole product.
 _FEW_QUERIES = 16
 
 
@@ -63,7 +63,7 @@ def _largest(sizes: Rows) -> float:
 def _products(rows: Rows, queries: Rows, added: Rows | None = None) -> Rows:
     """Return the inner products of the queries (q, d) with all rows (n, d), (q, n), by BLAS.
 
-    To those with each row `added` is added, (n,), where it is given.
+    `added`, (n,), where it is given, is added to every query's.
     """
     products: Rows
     if len(queries) == 1:
@@ -71,7 +71,7 @@ def _products(rows: Rows, queries: Rows, added: Rows | None = None) -> Rows:
         products = product(rows, queries[0])[np.newaxis]
     elif 1 < len(queries) <= _FEW_QUERIES:
         # A matrix product repacks the rows, which costs more than multiplying them by a few
-        # queries; products that are small enough are spared that.
+        # queries; small enough products avoid that.
         products = np.empty((len(queries), len(rows)), dtype=np.float32)
         columns = np.ascontiguousarray(queries.T)
         step = 1 + _SMALL_PRODUCT // queries.size
@@ -93,9 +93,9 @@ class Proposals(NamedTuple):
     low
         Shape (q, n), float32: never above the exact key.
     margin
-        Shape (q,): no exact key exceeds ``low + margin``, but for
+        Shape (q,): no exact key exceeds ``low + margin``, except of `unsure` ones in each line.
     unsure
-        so many in each line, which may exceed it by any amount.
+        How many in each line may exceed it, by any amount.
     sizes
         Shape (q,): the metric's `sizes` of the queries.
     """
@@ -150,7 +150,7 @@ class Metric(ABC):
         """Return the exact keys between paired rows (m, d) and (m, d) or (d,), shape (m,)."""
 
     def distances(self, keys: FloatArray) -> FloatArray:
-        """Turn keys into distances; they are some, unless a metric says otherwise."""
+        """Turn keys into distances; they are distances unless a metric says otherwise."""
         return keys
 
     def keys_in_chunks(
@@ -161,7 +161,7 @@ class Metric(ABC):
         `right` is one row (d,), a row for each slot (m, d), or rows of which `lines` (m,) says
         which is whose.
         """
-        # Widened once, not in each piece; exact values come of either.
+        # Widened once, not in each piece; both give exact values.
         right = right.astype(np.float64)
         keys = np.empty(len(slots))
         for start in range(0, len(slots), self.at_once):
@@ -236,7 +236,7 @@ class Cosine(Metric):
     """One minus the cosine of the angle, in [0, 2].
 
     Computed as half the squared distance of the unit vectors, which is exactly 0 for equal rows;
-    what is below 1e-28 is the rounding of one direction, and counts as 0. A zero row has distance 1
+    below 1e-28 it is rounding between parallel rows, and counts as 0. A zero row has distance 1
     from every other and 0 from another zero row.
     """
 

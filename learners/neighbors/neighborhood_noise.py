@@ -14,12 +14,12 @@ from learners.neighbors.window import Window, wrapped
 from learners.noise.rates import NoiseRates
 from learners.validation import FloatArray
 
-#: Most labels whose matrix is inverted: for so many it takes some 15 ms after each example, and
-#: grows with their cube. Beyond it anchors are too few to be trusted anyway.
+#: Most labels whose matrix is inverted: for so many it takes some 15 ms after each example, growing
+#: with their cube. Beyond it anchors are too few to be trusted anyway.
 MAX_INVERTED = 200
-#: Neighbourhoods in which a label has to have more than half by more than a standard deviation: the
-#: best of a thousand has more than half by chance alone. (With two of them streams with drift are
-#: up to .05 worse: half of a label's votes may be wrong.)
+#: Size of neighbourhoods from which on a label must have more than half by more than a standard
+#: deviation: the best of a thousand has more than half by chance alone. (With two deviations,
+#: streams with drift are up to .05 worse: half of a label's votes may be wrong.)
 LEAST_SIZE = 20
 
 
@@ -29,7 +29,7 @@ class WindowNoise(NamedTuple):
     Attributes
     ----------
     k_noise
-        k', neighbours beside each example itself that were looked at.
+        k', the neighbours looked at besides each example itself.
     rates
         Of two labels; None for more, and where one of the two prevails nowhere.
     labels
@@ -81,8 +81,8 @@ class NeighborhoodNoise:
     def rates(self) -> NoiseRates | None:
         """Return the rates of two labels, or None where one of them prevails nowhere for certain.
 
-        A rare label looks as one does that is mostly told wrongly. Taken for that, with 10 of 50
-        around its best example a tenth of the votes would be enough for it.
+        A rare label looks like one that is mostly mislabelled. If it were taken for that, with 10
+        of 50 around its best example a tenth of the votes would suffice for it.
         """
         low, high = self.extremes(1)
         size = self.around.size
@@ -106,7 +106,7 @@ class NeighborhoodNoise:
         version = (self._window.first, self._window.next)
         if self._cached is None or self._cached[0] != version:
             present = self._present().tolist()
-            # Of too many labels the matrix is not even made: it would take longer than the rest.
+            # For too many labels the matrix is not even made: it would take longer than the rest.
             few = len(present) <= MAX_INVERTED
             inverted = usable_inverse(self.transition()[1]) if few else None
             self._cached = (version, present, inverted)
@@ -129,8 +129,8 @@ class NeighborhoodNoise:
     def scores(self, counts: FloatArray) -> FloatArray:
         """Return the scores of labels that got these counts among the voters, (K,).
 
-        For two labels, also two of more, they are whole numbers, so that a share on the threshold
-        is seen as such.
+        With two labels, in all or in the window, they are whole numbers, so that a share exactly on
+        the threshold is seen as such.
         """
         n_voters = int(np.add.reduce(counts))
         if not n_voters or self.n_labels == 1:
@@ -157,7 +157,7 @@ class NeighborhoodNoise:
         size, start = len(window), window.first % window.capacity
         highs = np.full((self.n_labels, 1), -1)
         highs[labels, 0] = self._highs(labels)
-        # A line for each label, oldest first: the first hit is found in it within no time.
+        # A line for each label, oldest first: the first hit in it is found at once.
         early = wrapped(window.first, size, window.capacity)
         hits = np.empty((self.n_labels, size), dtype=np.bool_)
         np.equal(by_label[start : start + size - early].T, highs, out=hits[:, : size - early])

@@ -17,7 +17,7 @@ from learners.validation import FloatArray, check_count
 
 #: Smoothing where none is given: Laplace's.
 _SMOOTHING = 1.0
-#: What an anti-hub's factor is mixed of: its own likelihood, and that of its label's examples.
+#: What an anti-hub's factor is mixed from: its own likelihood, and that of its label's examples.
 _OWN_PART, _LABEL_PART = 0.4, 0.6
 #: Added to the rates at which labels occur near labels, so that none is 0.
 _RATE_SMOOTHING = 1e-5
@@ -75,7 +75,7 @@ class NHBNN(HubnessLearner):
 
     Examples
     --------
-    The label of the one in the middle, which is the nearest of all others, is wrong:
+    The example in the middle, nearest to all others, has a wrong label:
 
     >>> learner = NHBNN(n_features=2, n_labels=2, k=1)
     >>> cross = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
@@ -119,7 +119,7 @@ class NHBNN(HubnessLearner):
         self, likelihoods: FloatArray, labels: Labels, counts: NDArray[np.int64]
     ) -> FloatArray:
         """Mix anti-hubs' own likelihoods, (m, K), with those of their labels' examples."""
-        # Each label once: of a wide window it takes milliseconds.
+        # Each label once: in a large window one takes milliseconds.
         distinct, which = np.unique(labels, return_inverse=True)
         rates = np.array([self._rates_of(label, counts) for label in distinct.tolist()])
         own = np.where(counts > 0, likelihoods, 0.0)

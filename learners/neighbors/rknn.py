@@ -18,8 +18,8 @@ from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
 from learners.noise.rates import NoiseRates
 from learners.validation import FloatArray, check_choice, check_count, is_integer
 
-#: k' where none is given: the authors advise 20 to 100. Small ones see rates that are too high,
-#: because among few neighbours an extreme share comes about by chance.
+#: Default k': the authors advise 20 to 100. Small ones find rates that are too high, because among
+#: few neighbours an extreme share comes about by chance.
 DEFAULT_K_NOISE = 50
 
 
@@ -28,10 +28,10 @@ class RkNN(WindowLearner):
 
     Use it where labels are wrong more often in one direction than in the other: there plain kNN
     is wrong on a whole band of instances, however many examples it has. Where noise is
-    symmetric it decides as kNN does, give or take the noise of its estimate. It needs some
-    examples around which all labels are of one kind; where classes overlap everywhere the rates
-    come out too high on both sides, which partly cancels. Where one label prevails nowhere, as a
-    rare one that is scattered, it does as kNN; and so it does where a label is mostly told wrongly.
+    symmetric it decides as kNN does, give or take the noise of its estimate. It needs some examples
+    around which all labels are the same; where classes overlap everywhere, the rates come out too
+    high on both sides, which partly cancels. Where one label prevails nowhere, because it is rare
+    and scattered or mostly mislabelled, it decides as kNN.
 
     Rule for two labels, [1]_: around each example of the window let etatilde be the share of
     label 1 among itself and its k' nearest (``k_noise``), and m_min, m_max the extreme counts.
@@ -45,8 +45,8 @@ class RkNN(WindowLearner):
     [2]_: the example with the largest share of label c is its anchor, the shares around it row c
     of a transition matrix T, and the decision is argmax of ``(T^T)^-1 q`` over the labels in the
     window, the lowest code where several tie; that of kNN where T cannot be trusted, or a label
-    does not prevail around its anchor. While but two of them are in the window, it is the rule for
-    two, but that of ties the lower code is taken. O(N d) a decision, O(N d + k'^2) an example.
+    does not prevail around its anchor. While only two labels are in the window, the rule for two
+    applies, except that ties go to the lower code. O(N d) a decision, O(N d + k'^2) an example.
 
     Parameters
     ----------
@@ -59,18 +59,18 @@ class RkNN(WindowLearner):
     k
         Neighbours that vote, at least 1; 10 by default. All that tie with the k-th vote.
     k_noise
-        k', neighbours beside the example itself that the rates are read from, at least 0; 50
-        by default.
+        k', neighbours besides the example itself that the rates are read from, at least 0; 50 by
+        default.
     metric
         ``"euclidean"`` (the default), ``"manhattan"`` or ``"cosine"``.
     quantile
-        Take the share that this part of the examples lies beyond instead of the extreme, in
-        [0, 0.5); 0 by default. 0.01 is less thrown about by single neighbourhoods.
+        Use this quantile of the shares, at either end, instead of the extreme, in [0, 0.5); 0 by
+        default. 0.01 depends less on single neighbourhoods.
     rates
         ``"estimated"`` (the default), or ``"given"`` for two labels with known rates.
     rho_0, rho_1
         The known rates, P(told 1 | is 0) and P(told 0 | is 1), each in [0, 1) with a sum below 1; 0
-        by default. They count with ``rates="given"`` only.
+        by default. Used with ``rates="given"`` only.
 
     Raises
     ------
@@ -99,9 +99,9 @@ class RkNN(WindowLearner):
     kind: ClassVar[str] = "rknn"
     _ties_vote: ClassVar[bool] = True
     _upper_wins: ClassVar[bool] = True
-    #: The option that says around how many the rates are read.
+    #: The option that says how many neighbours the rates are read from.
     _noise_option: ClassVar[str] = "k_noise"
-    #: There only where the rates are estimated: known ones need no graph.
+    #: Set only where the rates are estimated: known ones need no graph.
     _noise: NeighborhoodNoise
 
     def __init__(
@@ -127,10 +127,10 @@ class RkNN(WindowLearner):
         if self.rates == "given" and self.n_labels != 2:
             raise ParameterError(expected("n_labels", "2 where rates are given", n_labels))
         if self.rates == "estimated":
-            # Before the graph does, which would name its own k.
+            # Before the graph checks, which would name its own k.
             name = self._noise_option
             n_around = max(1, self.k_noise)
-            # How many examples have each count is told for each label.
+            # The histogram has a row for each label, the window one for each example.
             rows = max(self.window, self.n_labels)
             check_places(name, getattr(self, name), rows, n_around)
             graph = NeighborGraph(self._examples, n_around)
@@ -142,8 +142,7 @@ class RkNN(WindowLearner):
     def noise_rates(self) -> NoiseRates | None:
         """Return the rates that decisions are corrected by, for two labels.
 
-        None where the window does not tell: there is no example around which the one label
-        prevails, or none around which the other one does.
+        None where the window does not tell: one of the two labels prevails around no example.
 
         Raises
         ------
@@ -199,7 +198,7 @@ class PlugIn(RkNN):
 
     Use it instead of `RkNN` where one number is to be chosen, not two; its convergence is
     proved, with rates, for a k that grows with the window. The k nearest of the *whole* window
-    estimate etatilde, at an example these include itself::
+    estimate etatilde; at an example they include the example itself::
 
         p_0 = min etatilde,   p_1 = 1 - max etatilde       over the examples
         etahat = (etatilde - p_0) / (1 - p_0 - p_1),       predict 1 iff etahat >= 1/2

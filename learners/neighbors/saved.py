@@ -12,7 +12,7 @@ from learners.neighbors.window import SOUND, sound
 from learners.states import StateValue, state_value
 from learners.validation import described
 
-#: Largest seq in a state: so far from what int64 holds that no window's seqs go beyond that.
+#: Largest seq in a state: so far below int64's limit that no window's seqs exceed that.
 MAX_SEQ = 1 << 62
 
 

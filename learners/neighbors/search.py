@@ -14,8 +14,8 @@ from learners.validation import FloatArray
 _INFINITY: Final = np.float32(np.inf)
 #: Floats of temporary memory for the proposals of one pass.
 _PASS = 1 << 21
-#: The smallest of some numbers are sought among the least of each so many, and there are so many
-#: times more such leasts than are sought: then few others lie below the bound.
+#: The smallest numbers are sought among the minima of at most so many each, at least so many times
+#: as many minima as are sought: then few others lie below the bound.
 _GROUP = 32
 _SPARE = 4
 
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 class Lines(NamedTuple):
     """Neighbours of some queries as lists hold them: (q, count), a line for each, as `Found` is.
 
-    A place that is left over holds ``window.capacity`` and infinity.
+    A place left over holds ``window.capacity`` and infinity.
     """
 
     slots: Slots
@@ -40,8 +40,8 @@ class Lines(NamedTuple):
 class Wanted(NamedTuple):
     """How many neighbours of a query are to be found, all if the window holds fewer.
 
-    With `ties` those are found as well that tie with the last one, so that of many equally near
-    examples not just the oldest speak.
+    With `ties`, all that tie with the last one are found as well, so that of many equally near
+    examples not only the oldest count.
     """
 
     most: int
@@ -49,7 +49,7 @@ class Wanted(NamedTuple):
 
 
 def above(bounds: FloatArray) -> Rows:
-    """Return bounds in float32 that all numbers up to these lie below; infinity of infinity."""
+    """Return float32 bounds above all numbers up to `bounds`; infinity for infinity."""
     next_ones: Rows = np.nextafter(bounds.astype(np.float32), _INFINITY)
     return next_ones
 
@@ -71,8 +71,8 @@ def find(window: Window, row: Rows, count: int, *, ties: bool = False) -> Found:
     count
         How many to find, at least 1; all, if the window holds fewer.
     ties
-        Whether those that tie with the last one are found as well, so that of many equally
-        near examples not just the oldest speak.
+        Whether all that tie with the last one are found as well, so that of many equally near
+        examples not only the oldest count.
 
     Examples
     --------
@@ -113,8 +113,8 @@ def _dead(window: Window) -> Slots:
 def _bounds_of_smallest(low: Rows, count: int) -> Rows:
     """Return for each line (..., n) a number that at least `count` in it do not exceed.
 
-    The `count`-th smallest of the leasts of disjoint groups is one. It is found in a third of
-    the time that a partial selection among all takes, and few others lie below it.
+    The `count`-th smallest of the minima of disjoint groups is one. It is found in a third of the
+    time that a partial selection among all takes, and few others lie below it.
     """
     size = low.shape[-1]
     groups = min(_GROUP, size // (_SPARE * count))
@@ -135,7 +135,7 @@ def nearest_each(
     """Return the exact nearest rows to each query, out of proposals.
 
     If `most` sure proposals are at most some bound, then `most` keys are at most that bound
-    plus the margin, so a row whose proposal is above cannot be among them, whatever BLAS did.
+    plus the margin, so a row whose proposal is above that cannot be among them, whatever BLAS did.
 
     Parameters
     ----------

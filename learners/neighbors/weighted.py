@@ -17,7 +17,7 @@ from learners.validation import FloatArray, check_number
 
 #: Least distance to an enemy: equal examples with different labels would divide by 0.
 _LEAST_RADIUS = 1e-12
-#: Exponent of the class weights where none is given, as in the hubness library.
+#: Default exponent of the class weights, as in the hubness library.
 _EXPONENT = 4.0
 
 
@@ -76,7 +76,7 @@ class AKNN(WindowLearner):
         metric: str = "euclidean",
     ) -> None:
         super().__init__(n_features, n_labels, window=window, k=k, metric=metric)
-        # Not the graph of hubs and alarms: who is nearest of other labels says nothing of those.
+        # Not the graph for hubs and alarms: nearest enemies say nothing about those.
         self._enemies = EnemyGraph(self._examples)
 
     def radii(self) -> FloatArray:

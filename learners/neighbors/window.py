@@ -61,10 +61,10 @@ MOST_LABELS = 1 << 31
 #: The label of a list place that holds nobody.
 NO_LABEL = -1
 
-#: Most features: of more, float32 sums are too far off for the search's bounds to hold.
+#: Most features: with more, float32 sums are too far off for the search's bounds to hold.
 MOST_FEATURES = 1 << 20
 
-#: Most floats in one window, 1 GB: beyond it a wrong option would end in no memory at all.
+#: Most floats in one window, 1 GB: beyond it a wrong option would exhaust memory.
 MAX_WINDOW_FLOATS = 250_000_000
 
 
@@ -149,13 +149,13 @@ class Window:
     ) -> Slots:
         """Store new examples, for which there must be room, and return their slots.
 
-        `sizes` are the metric's, where they are known. Unchecked, because a graph has done that
-        before: whoever has a window alone uses `push`.
+        `sizes` are the metric's, where they are known. Unchecked, because a graph has already
+        checked them: with a window alone, use `push`.
         """
         slots = self.slots_between(self.next, self.next + len(rows))
         start = self.next % self.capacity
         whole = start + len(rows) <= self.capacity
-        # A slice is written in less time than single slots.
+        # Writing a slice takes less time than single slots.
         places = slice(start, start + len(rows)) if whole else slots
         self.rows[places] = rows
         self._sizes[places] = self.metric.sizes(rows) if sizes is None else sizes
@@ -224,8 +224,8 @@ def _aligned_rows(count: int, n_features: int) -> Rows:
 def wrapped(first: int, count: int, capacity: int) -> int:
     """Return how many of the newest examples lie before the oldest one in a ring.
 
-    States hold rows in the ring's order: what an example overwrites is then all that changes,
-    and not every place.
+    States hold rows in the ring's order: a new example then changes only what it overwrites, not
+    every place.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What all learners share that keep the last examples and look for neighbours among them."""
+"""Shared by all learners that keep the last examples and look for neighbours among them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Counter(Observer, Protocol):
     """An observer with an entry per label."""
 
     def add_labels(self, count: int) -> None:
-        """Make room for so many more labels."""
+        """Make room for `count` more labels."""
 
 
 class WindowKeeper(Learner):
@@ -117,7 +117,7 @@ class WindowKeeper(Learner):
         return hubness_report(self.neighborhoods())
 
     def alarm(self) -> HubAlarm:
-        """Return whether labels of hubs look wrong more often than chance has it, now.
+        """Return whether labels of hubs now look wrong more often than by chance.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What all learners from the labels of neighbours share."""
+"""Shared by all learners from the labels of neighbours."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from learners.neighbors.window import to_rows
 from learners.neighbors.window_keeper import WindowKeeper
 from learners.validation import FloatArray, check_instance, check_instances, is_integer
 
-#: Examples held where no window is given: enough for neighbours to be near in some dimensions,
-#: and a decision stays well under a millisecond.
+#: Default window: enough examples for neighbours to be near in some dimensions, and a decision
+#: stays well under a millisecond.
 DEFAULT_WINDOW = 1000
 
 
@@ -35,7 +35,7 @@ class Voter(NamedTuple):
     seq
         Which example it is: the window's examples are numbered as they came, from 0.
     label
-        Its label, as it was told.
+        Its label, as given.
     distance
         From the instance asked about, in the learner's metric.
     votes
@@ -152,7 +152,7 @@ class WindowLearner(WindowKeeper):
     def suspects(self, among: Iterable[int] | None = None) -> NDArray[np.int64]:
         """Return the seqs of examples whose own neighbours decide for another label, ascending.
 
-        One query per example: over a whole window for a look now and then, not for each round.
+        One query per example: over a whole window for an occasional look, not for each round.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class WindowLearner(WindowKeeper):
         if among is not None:
             if not isinstance(among, Iterable):
                 raise InputError(expected("among", "seqs of examples, or None", among))
-            among = list(among)  # once: of an iterator nothing would be left
+            among = list(among)  # once: an iterator would be used up
             for seq in among:
                 if not is_integer(seq):
                     raise InputError(expected("among", "seqs, which are integers", seq))
@@ -205,7 +205,7 @@ class WindowLearner(WindowKeeper):
         codes = self._choosable(allowed)
         rows, labels = to_rows(np.array((x, query))), np.array([label], dtype=np.int32)
         if self._graph is None:
-            # Nobody has to look for the neighbours of the example.
+            # Without a graph, the example's own neighbours are not needed.
             self._take(rows[:1], labels)
             return self._decide(rows[1:], self._find_all(rows[1:])[0], codes)
         both = self._examples.propose(rows)
@@ -216,7 +216,7 @@ class WindowLearner(WindowKeeper):
 
     # -- for subclasses -------------------------------------------------------------------
     def _votes(self, found: Found) -> FloatArray:
-        """Return what each found neighbour adds to each label's score, (m, K): 1 to its own's."""
+        """Return what each found neighbour adds to each label's score, (m, K): 1 to its own."""
         return self._labels_of(found)
 
     def _scores_from(self, found: Found) -> FloatArray:
@@ -240,7 +240,7 @@ class WindowLearner(WindowKeeper):
         return ballots
 
     def _inverse_squares(self, found: Found) -> FloatArray:
-        """Return 1 / d^2 of the found, scaled to sum 1; of some at distance 0, only those count."""
+        """Return 1 / d^2 of the found, scaled to sum 1; if some are at distance 0, only those."""
         distances = self._examples.metric.distances(found.keys)
         if (distances == 0).any():
             weights: FloatArray = (distances == 0).astype(np.float64)
@@ -255,9 +255,10 @@ class WindowLearner(WindowKeeper):
 
     # -- inside ---------------------------------------------------------------------------
     def _decide(self, row: Rows, found: Found, codes: NDArray[np.intp] | None) -> Distribution:
-        """Return the decision on a row, (1, d), of which the voters were found among all labels.
+        """Return the decision on a row, (1, d), whose voters were found among all labels.
 
-        Where they say nothing of the labels that may be chosen, the nearest that have one vote.
+        Where these say nothing of the labels that may be chosen, the nearest with such a label
+        vote.
         """
         if codes is not None and len(found.slots):
             may = np.zeros(self.n_labels, dtype=np.bool_)
@@ -289,7 +290,7 @@ class WindowLearner(WindowKeeper):
 
         An example without others is taken at its word.
         """
-        # Pass by pass: where all are equal, all are found, of each.
+        # Pass by pass: where all are equal, each one finds all.
         step = queries_per_pass(self._examples.extent)
         parts = (slots[start : start + step] for start in range(0, len(slots), step))
         greedy = [each for part in parts for each in self._greedy_of_pass(part)]

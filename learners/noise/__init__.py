@@ -8,14 +8,14 @@ corruption
     `flip_bit`, `flip_bits`, `flip_bits_by_label` for feedback and binary labels; `flip_uniform`,
     `flip_by_matrix`, `flip_by_hubness`, `flip_by_tfidf` (with `tfidf_weights`) for labels.
 
-Not imported from here, because only an estimate needs them, with scipy or torch, and a process that
-answers requests must stay without the second
+Not imported from here, because only an estimate needs them; they need scipy or torch, and a process
+that answers requests must not import torch
 
 `learners.noise.nrest`
     `NREst`, which estimates rates from a block of rounds with a network; its `NoiseEstimate`,
     `Reading` and `Doubt` are in `learners.noise.estimate` and `verdict`.
 `learners.noise.mixture`, `block_fit`, `held_out`, `reading`
-    What it is made of: rates fitted to predictions, and the paper's two rules to read them off.
+    Its parts: rates fitted to predictions, and the paper's two rules to read them off.
 """
 
 from learners.noise.corruption import (

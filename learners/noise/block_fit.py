@@ -18,14 +18,14 @@ from learners.noise.mixture import (
 )
 from learners.validation import FloatArray, IntArray
 
-#: A label's prior counts for at least and at most so many rounds; the first one is a guess that
+#: A label's prior counts for at least and at most so many rounds; `_FIRST_COUNT` is a guess that
 #: `fit_block` then replaces.
 _LEAST_COUNT, _FIRST_COUNT, _MOST_COUNT = 2.0, 10.0, 1000.0
-#: How unlikely the labels' rates must be as chance, before they are taken to differ.
+#: Below this probability of arising by chance, the labels' rates are taken to differ.
 _CHANCE = 0.001
-#: And how many nats a round they must explain. Scores that are wrong for one class as a whole let
-#: its rates seem to differ, however many rounds there are: 0.002 has been seen under equal rates,
-#: while rates that differ by some .05 explain 0.005 and more.
+#: And how many nats a round their difference must explain. Scores that are wrong for one class as a
+#: whole let its rates seem to differ, however many rounds there are: 0.002 has been seen under
+#: equal rates, while rates that differ by some .05 explain 0.005 and more.
 _MISTAKES_GAIN = 0.004
 
 
@@ -74,7 +74,7 @@ def fit_block(
     rounds
         As for `fit_levels`.
     before
-        A fit to similar rounds, to begin there.
+        A fit to similar rounds, to begin from.
     bayes_rounds
         How often the Beta distribution is fitted, default 3; it hardly moves after that.
     tolerance

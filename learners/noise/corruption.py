@@ -6,11 +6,11 @@ belongs on training labels only.
 flip_bit, flip_bits, flip_bits_by_label
     False and missed clicks, or binary labels: independent, one rate for each value.
 flip_uniform
-    A label becomes any other alike; a rate for each point, or an exact count.
+    A label becomes any other with equal probability; a rate for each point, or an exact count.
 flip_by_matrix
     A label becomes another with probabilities that depend on it.
 flip_by_hubness
-    An exact count of labels, the more likely the more often a point is others' neighbour.
+    An exact count of labels, the likelier the more often a point is a neighbour of others.
 flip_by_tfidf, tfidf_weights
     An exact count of labels, poor and common documents first.
 """
@@ -33,8 +33,9 @@ from learners.validation import (
     is_number,
 )
 
-#: What a document of TF-IDF weight 0 (empty, or of terms that all have) counts for, so that its
-#: inverse is finite; far below any weight that counts give, so that such documents go first.
+#: What a document of TF-IDF weight 0 (empty, or of terms that all documents have) counts for, so
+#: that its inverse is finite; far below any weight that counts give, so that such documents go
+#: first.
 _LEAST_TFIDF = 1e-9
 
 #: How far a row of a transition matrix may be from summing to 1: the rounding of decimals.
@@ -118,7 +119,7 @@ def flip_uniform(
     *,
     exact_count: bool = False,
 ) -> IntArray:
-    """Replace labels at one rate, each by any of the n_labels - 1 others alike.
+    """Replace labels at one rate, each by any of the n_labels - 1 others with equal probability.
 
     Parameters
     ----------
@@ -319,7 +320,7 @@ def _flip_below(bits: IntArray, rates: FloatArray, rng: np.random.Generator) -> 
 def _replace(
     labels: IntArray, n_labels: int, chosen: NDArray[np.intp], rng: np.random.Generator
 ) -> IntArray:
-    """Replace the `chosen` labels, each by any other label alike."""
+    """Replace the `chosen` labels, each by any other label with equal probability."""
     noisy = labels.copy()
     noisy[chosen] = (labels[chosen] + rng.integers(1, n_labels, len(chosen))) % n_labels
     return noisy

@@ -29,8 +29,8 @@ class ClickDrift:
 
     Use it on the clicks of rounds that showed the greedy label: their share moves when the noise
     rates do, and when the learner gets better or worse; either way what was estimated from older
-    rounds may hold no more. Not to tell which of the two it was. While a learner learns fast it
-    notices that too, a handful of times in its first 100,000 rounds.
+    rounds may no longer hold. It cannot tell which of the two it was. While a learner learns fast
+    it notices that too, a handful of times in its first 100,000 rounds.
 
     The two-sided test of Page and Hinkley [1]_, over the mean so far m_t::
 
@@ -85,7 +85,7 @@ class ClickDrift:
         Raises
         ------
         StateError
-            If a part is missing, or cannot be.
+            If a part is missing or impossible.
         """
         drift = cls()
         bits = state_value(state, "bits")

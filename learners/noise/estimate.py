@@ -11,7 +11,7 @@ from learners.validation import FloatArray, IntArray
 
 
 class CancelledError(LearnersError):
-    """The estimate was given up because its caller said so."""
+    """The estimate was given up at its caller's request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class Reading:
     rho_0_error, rho_1_error
         Their standard errors, above 0.
     label_rho_0, label_rho_1
-        Shape (K,): the same for each label. One that was never shown has the common ones, or
-        the labels' mean where they differ.
+        Shape (K,): the rates of each label. One that was never shown has the common rates, or the
+        labels' mean where they differ.
     label_rho_0_error, label_rho_1_error
-        Shape (K,): their standard errors. Where labels do not differ they were drawn towards the
-        common rates, whose own errors are in these as far. 12**-.5, as of a number in [0, 1] of
-        which no more is known, for a label that was never shown, and for one whose clicks may tell
-        next to nothing: so looks, too, one that was right whenever it was shown.
+        Shape (K,): their standard errors. Where labels do not differ, their rates were drawn
+        towards the common ones, whose errors are included to that extent. 12**-.5, that of a number
+        of which only [0, 1] is known, for a label that was never shown, and for one whose clicks
+        may tell next to nothing; a label that was right whenever it was shown looks like that, too.
     labels_differ
         Whether the labels' rates differ by more than chance explains.
     """

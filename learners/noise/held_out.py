@@ -67,7 +67,7 @@ class HeldOut(NamedTuple):
 
 
 def read(held_out: HeldOut, rule: str, *, beta_min: float) -> tuple[Reading, Evidence]:
-    """Read the rates by one of `RULES`, and what speaks for them.
+    """Read the rates by one of `RULES`, and the evidence for them.
 
     Rates that add up to more than ``1 - beta_min`` are shrunk to that sum by one factor; the
     evidence holds beta as it was read.
@@ -92,12 +92,12 @@ def read(held_out: HeldOut, rule: str, *, beta_min: float) -> tuple[Reading, Evi
 
 
 def _read_mixture(held_out: HeldOut, beta_min: float) -> tuple[Reading, FloatArray, FloatArray]:
-    """Fit common rates and each label's; return P(right) with and without the offset besides."""
+    """Fit common rates and each label's; also return P(right) with and without the offset."""
     rounds = held_out.rounds()
     common, labels, prior, differ = fit_block(rounds)
     if not differ:
         labels = anchored_levels(rounds, common, prior)
-    # From here on a row for each of the two rates.
+    # From here on, one row for each of the two rates.
     error = np.array(level_errors(common, rounds))
     # The folds' networks differ, and so do their mistakes: the errors grow where that shows.
     grow = np.maximum(1.0, _fold_errors(held_out, rounds, common) / error)
@@ -105,7 +105,7 @@ def _read_mixture(held_out: HeldOut, beta_min: float) -> tuple[Reading, FloatArr
     own_error = np.array(level_errors(labels, rounds, prior))
     label_error = own_error * grow
     if not differ:
-        # They were drawn to the common rates as if these were known.
+        # The labels' were drawn to the common rates as if these were known.
         counts = np.array([[prior.count_0], [prior.count_1]])
         drawn = _drawn(own_error, np.array([labels.rho_0, labels.rho_1]), counts)
         label_error = np.hypot(label_error, drawn * doubt)
@@ -129,16 +129,16 @@ def _read_mixture(held_out: HeldOut, beta_min: float) -> tuple[Reading, FloatArr
 
 
 def _drawn(errors: FloatArray, rates: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return how far each label's rate is its prior's: the share of what is known that it told."""
+    """Return how far each label's rate is its prior's: the prior's share of what is known."""
     drawn: FloatArray = errors**2 * (counts + 1.0) / (rates * (1.0 - rates))
     return drawn.clip(0.0, 1.0)
 
 
 def _without_senseless(reading: Reading, beta_min: float) -> Reading:
-    """Say of labels whose clicks may tell next to nothing that their rates are not known.
+    """Mark the rates of labels whose clicks may tell next to nothing as not known.
 
-    So looks a label that is always clicked by mistake, and so does one that was right whenever it
-    was shown: of a network's mistakes about that one nothing tells but its own clicks.
+    A label that is always clicked by mistake looks like that, and so does one that was right
+    whenever it was shown: nothing but its own clicks reveals a network's mistakes about it.
     """
     beta = 1.0 - reading.label_rho_0 - reading.label_rho_1
     beta_error = np.hypot(reading.label_rho_0_error, reading.label_rho_1_error)
@@ -153,9 +153,9 @@ def _without_senseless(reading: Reading, beta_min: float) -> Reading:
 def _averaged(reading: Reading, shown: IntArray, right: FloatArray) -> Reading:
     """Return the reading with the labels' mean rates as the common ones.
 
-    Weighted by the rounds that bear on each: so many false clicks and missed ones there were.
-    Where rates differ, one pair fitted to all is drawn to labels whose clicks tell most. Labels
-    of which nothing is known are left out, if there are others.
+    Weighted by the rounds that bear on each, to match how many clicks were false or missed. Where
+    rates differ, one pair fitted to all is drawn to labels whose clicks tell most. Labels of which
+    nothing is known are left out, if there are others.
     """
     n_labels = len(reading.label_rho_0)
     known = reading.label_rho_0_error < NOTHING_KNOWN

@@ -177,7 +177,7 @@ def fit_levels(
     prior
         Of each rate, as if so many rounds with that outcome had been seen besides.
     tolerance
-        The fit ends when a step betters the loss by less than this share; default 1e-9.
+        The fit ends when a step improves the loss by less than this share; default 1e-9.
 
     Examples
     --------

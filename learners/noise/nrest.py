@@ -62,15 +62,15 @@ class NREst:
     """Estimates how often clicks lie, from rounds of any learner.
 
     Use it on a block of thousands of rounds where some labels were right and some wrong, and
-    where the instance mostly tells which (perfect examples). Where it tells nothing at all the
-    verdict says so. Where it leaves as much open of every instance no clicks can tell that from
-    noise, and no verdict does: of five instances, each with a label that is right in three of four
-    rounds, rho_1 was read as .31 +- .01 for .1. Not in a process that answers requests. Rates that
-    sum past 1 look like possible rates of other labels: with two labels always, with three
-    sometimes, while with more the verdict tells.
+    where the instance mostly tells which (perfect examples). Where it tells nothing at all, the
+    verdict says so. Where every instance leaves equally much open, no clicks can tell that from
+    noise, and no verdict does: with five instances, each with a label that is right in three of
+    four rounds, rho_1 was read as .31 +- .01 instead of .1. Not for a process that answers
+    requests. Rates that sum past 1 look like possible rates of other labels: always with two
+    labels, sometimes with three; with more, the verdict says so.
 
     The network of [1]_ predicts q(x, label) = P(feedback = 1 | x, label), and its extremes are
-    read as rates. Here the network is told what theorem 5 of [1]_ says, that q is a mixture of
+    read as rates. Here the network is built on what theorem 5 of [1]_ says, that q is a mixture of
     two levels::
 
         q(x, j) = rho_0[j] + beta[j] sigmoid(log odds of p_j(x) + offset)
@@ -80,7 +80,7 @@ class NREst:
     (d-128-128-K) trained by cross-entropy on the feedback and on the shown label. Three folds:
     each network predicts the rounds that it did not see; their rates are fitted to those
     (`learners.noise.mixture`) after every epoch, for training as well as for stopping early, so
-    that they never come from what was learned by heart. In training no label's clicks are let to
+    that they never come from what was learned by heart. In training, no label's clicks are taken to
     tell much less than the others' (`learners.noise.nrest_network.telling`). The rule "mixture"
     fits the rates once more to all held-out rounds, together with a temperature that undoes
     over-confidence; "authors" and "per_label" are the rules of [1]_ (`learners.noise.reading`).
@@ -100,8 +100,8 @@ class NREst:
         At least 2 and at most 200, the rounds of the smallest block; default 3. Cost grows with
         it; more help where rounds are few.
     most_epochs
-        Epochs of one fold at most; None (default) for 30, of blocks of less than 50,000 rounds for
-        as many more as their epochs are shorter.
+        Epochs of one fold at most; None (default) for 30; for blocks of less than 50,000 rounds,
+        more in proportion as their epochs are shorter.
     beta_min
         Rates are kept to ``rho_0 + rho_1 <= 1 - beta_min``; in (0, 1), default 0.05.
     time_limit_s
@@ -162,7 +162,7 @@ class NREst:
             self.device = torch.device(device)
             torch.empty(0, device=self.device)
         except (AssertionError, RuntimeError, TypeError) as error:
-            # An assertion is what a torch without the kind of device answers with.
+            # A torch built without that kind of device raises an AssertionError.
             raise ParameterError(expected("device", "a device that torch has", device)) from error
 
     def __call__(self, xs: FloatArray, labels: IntArray, feedback: IntArray) -> NoiseRates | None:
@@ -191,13 +191,14 @@ class NREst:
             Shape (n,), int64, each 0 or 1.
         warm
             Networks of an earlier block with the same d, K and number of folds, to begin with: a
-            third less time where the right labels are found as then. Where that has changed the
-            estimate may be worse than one from the start. The blocks should share no rounds: one
-            that was trained on then is not held out now.
+            third less time where instances still determine the right labels in the same way. Where
+            that has changed, the estimate may be worse than one from scratch. The blocks should
+            share no rounds: one that was trained on then is not held out now.
         cancelled
             Asked every few steps; True ends the training.
         progress
-            Told after every epoch which share of the most work is done, and the held-out loss.
+            Called after every epoch with the share of the most work that is done, and the held-out
+            loss.
 
         Raises
         ------

@@ -24,32 +24,32 @@ HIDDEN = 128
 #: Rounds in a step. With 128 as in the paper an epoch takes longer.
 BATCH = 256
 LEARNING_RATE = 2e-3
-#: The scalars see every round and may go faster than the weights.
+#: The scalar parameters see every round and may learn faster than the weights.
 SCALAR_LEARNING_RATE = 2e-2
 ADAM_DECAYS = (0.9, 0.999)
 #: A fold's training ends after so many epochs without an improvement of the held-out loss by
 #: this many nats a round, which moves the rates by far less than their standard error.
 PATIENCE = 2
 LEAST_GAIN = 1e-4
-#: Of small blocks, whose epochs have few steps, after so many steps without one: the loss goes up
-#: and down by more than an epoch gains. (6,000 rounds of three stripes: training ended before it
+#: For small blocks, whose epochs have few steps, after so many steps without one: the loss
+#: fluctuates by more than an epoch gains. (6,000 rounds of three stripes: training ended before it
 #: had found the middle one, whose rho_0 came out at .52 +- .03 instead of .10; with half as many
 #: steps it still did.)
 PATIENCE_STEPS = 256
-#: Nats a round by which the rounds that it trains on are predicted better than the held-out ones
-#: where a network has begun to learn by heart: nothing more is found then, and `PATIENCE` epochs
-#: suffice for any block. (10,000 rounds of 784 features: 24 epochs instead of 51. Rates of each
-#: label are off by as much on average; with .02 by a fifth more in some blocks.)
+#: Nats a round by which training rounds are predicted better than held-out ones once a network has
+#: begun to learn by heart: nothing more is found then, and `PATIENCE` epochs suffice for any block.
+#: (10,000 rounds of 784 features: 24 epochs instead of 51. Rates of each label are off by as much
+#: on average; with .02 by a fifth more in some blocks.)
 BY_HEART = 0.035
-#: Epochs at most; of small blocks as many more as their epochs are shorter.
+#: Epochs at most; for small blocks, more in proportion as their epochs are shorter.
 MOST_EPOCHS = 30
 #: In training rho_0 + rho_1 stays below this, or no gradient would be left.
 _MOST_NOISE = 0.98
 #: While it trains, each label's beta is at least this share of the labels' median: after the first
-#: epoch, by how much less after each further one, and in the end. Rates drawn from [.02, .5] and
+#: epoch, the decrease with each further one, and in the end. Rates drawn from [.02, .5] and
 #: [.02, .3] hardly go below a half.
 _FIRST_SHARE, _SHARE_STEP, _LAST_SHARE = 1.0, 0.2, 0.5
-#: But no false-click rate is lowered to less than this share of it.
+#: But no false-click rate is lowered to less than this share of itself.
 _LEAST_LEFT = 0.25
 #: After an epoch the rates are fitted to no more held-out rounds than these, which know them to
 #: about 0.01: training needs no better, and the fit takes less time than the epoch.
@@ -156,7 +156,7 @@ class Network:
         hidden = torch.relu(torch.addmm(p["bias_2"], hidden, p["hidden_2"]))
         shown = torch.addmm(p["shown_bias"], hidden, p["shown"]).T.log_softmax(dim=0)
         right = torch.addmm(p["right_bias"], hidden, p["right"]).T
-        # What the choice says is evidence; it is not to be bent by the clicks.
+        # What the choice says is evidence, not to be bent to fit the clicks.
         return right + p["trust"] * shown.detach(), shown
 
     def scores(self, xs: Tensor, rows: Tensor) -> NDArray[np.float32]:
@@ -191,7 +191,7 @@ class Adam:
         self.steps += 1
         self.mean.lerp_(gradient, 1.0 - ADAM_DECAYS[0])
         self.square.mul_(ADAM_DECAYS[1]).addcmul_(gradient, gradient, value=1.0 - ADAM_DECAYS[1])
-        # Both means begin at 0; what makes up for it goes into numbers, not over all weights.
+        # Both means begin at 0; what makes up for it is applied to scalars, not to all weights.
         unbias = 1.0 - ADAM_DECAYS[0] ** self.steps
         length_unbias = (1.0 - ADAM_DECAYS[1] ** self.steps) ** 0.5
         torch.sqrt(self.square, out=self.length).add_(1e-8 * length_unbias)
@@ -247,7 +247,7 @@ def train_fold(
 
 
 def telling(levels: Levels, epochs: int) -> Levels:
-    """Return rates to train with after so many epochs: no label's clicks tell next to nothing.
+    """Return rates to train with after `epochs` epochs: no label's clicks tell next to nothing.
 
     What the network does not know yet looks like noise, above all like false clicks of a label
     that was seldom wrong. Trained with such rates, it would have no gradient to find out.
@@ -277,7 +277,7 @@ def _train_epoch(
     for step, (some, own, clicks, lowest, beta) in enumerate(batches):
         if step % _STEPS_BETWEEN_LOOKS == 0 and watch.time_is_up():
             return None
-        # Less than half of the time of block.xs[some].
+        # Takes less than half the time of block.xs[some].
         right, shown = network.forward(block.xs.index_select(0, some))
         odds = own_odds(right, own) + network.parts["offset"]
         clicked = lowest + beta * torch.sigmoid(odds)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from learners.errors import InputError, ParameterError, expected
 from learners.validation import is_number
 
-#: Least 1 - rho_0 - rho_1 that is taken. The corrected feedback is as large as 1 / beta and its
-#: variance as 1 / beta**2: below this one bit tells less than a millionth of a click, and a
-#: learner that believed it would only be thrown about.
+#: Least 1 - rho_0 - rho_1 that is accepted. The corrected feedback is as large as 1 / beta and its
+#: variance as 1 / beta**2: below this one bit tells less than a millionth of a click, and a learner
+#: that believed it would only be thrown about.
 MIN_BETA = 1e-6
 
 #: Standard deviation of a rate of which only [0, 1] is known.
@@ -81,7 +81,7 @@ class NoiseRates:
 
     @classmethod
     def of_options(cls, rho_0: float, rho_1: float) -> Self:
-        """Take what a constructor was given; raise ParameterError where that is no rates."""
+        """Take what a constructor was given; raise ParameterError where those are no rates."""
         try:
             return cls(rho_0, rho_1)
         except InputError as error:
@@ -131,7 +131,7 @@ class NoiseRates:
         (0.4, 0.4)
         """
         _check_each(rho_0, rho_1)
-        # Not MIN_BETA itself: by rounding the result would then be refused.
+        # Not MIN_BETA itself: rounding could then get the result refused.
         if not is_number(beta_min) or not 2 * MIN_BETA <= beta_min <= 1:
             what = f"a number in [{2 * MIN_BETA:g}, 1]"
             raise InputError(expected("beta_min", what, beta_min))

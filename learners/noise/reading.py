@@ -20,7 +20,7 @@ from learners.validation import FloatArray, check_numbers, described, is_number
 #: The percentile in the authors' code; they take 94 for SynSep.
 AUTHORS_PERCENTILE = 89.0
 
-#: Rounds of `per_label`: how often a label is right follows from the rates, and they from it.
+#: Iterations of `per_label`: how often a label is right follows from the rates, and vice versa.
 _ROUNDS = 5
 
 #: The least share of the instances that a label is taken to be right for, in shares of 1 / K:
@@ -81,15 +81,15 @@ def authors(
 def per_label(predicted: NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
     """Read rates for each label from q of every instance with every label.
 
-    Algorithm 3 of [1]_ takes the instance with the largest q(x, j) for label j's perfect example,
-    and advises a percentile instead of the maximum. A fixed one fails: with K = 10 balanced
-    labels, the value below the 89th percentile of q(., j) belongs to an instance of another
-    class. Here the share s_j of instances for which j is right is found along with the rates,
-    from ``mean q(., j) = rho_0[j] + s_j beta[j]``; the two levels are the medians of the upper
-    s_j and of the lower 1 - s_j of the predictions.
+    Algorithm 3 of [1]_ takes the instance with the largest q(x, j) as label j's perfect example,
+    and advises a percentile instead of the maximum. A fixed one fails: with K = 10 balanced labels,
+    the value below the 89th percentile of q(., j) belongs to an instance of another class. Here the
+    share s_j of instances for which j is right is found along with the rates, from
+    ``mean q(., j) = rho_0[j] + s_j beta[j]``; the two levels are the medians of the upper s_j and
+    of the lower 1 - s_j of the predictions.
 
-    Use it where all that is there is a network's q. Not where that q is over-confident, as most
-    trained networks are: the error shows up in the rates unchanged.
+    Use it where a network's q is all there is. Not where that q is over-confident, as most trained
+    networks are: the error shows up in the rates unchanged.
 
     Parameters
     ----------

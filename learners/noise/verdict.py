@@ -15,10 +15,10 @@ from learners.validation import FloatArray, IntArray
 #: With fewer rounds a network learns nothing that holds for the held-out ones: at 200 the rates'
 #: standard errors pass 0.05 even if it were told every right label.
 LEAST_ROUNDS = 200
-#: The fewer of clicks and no-clicks; with less the rarer kind could be all noise.
+#: Least number of clicks, and of no-clicks; with fewer, the rarer kind could be all noise.
 LEAST_OF_A_KIND = 20
-#: Rounds with the right, and with a wrong label, by the estimate: 50 give a standard error of
-#: 0.07 at a rate of .5.
+#: Rounds with the right, and with a wrong label, according to the estimate: 50 give a standard
+#: error of 0.07 at a rate of .5.
 LEAST_RIGHT_OR_WRONG = 50.0
 #: Rounds whose label is right, or wrong, with at least this probability are perfect examples.
 PERFECT = 0.9
@@ -27,8 +27,8 @@ LEAST_PERFECT = 20
 #: mildest setting is high, at two standard errors.
 LARGEST_ERROR = 0.05
 #: How much likelier (nats, over all held-out rounds) the feedback must be under the mixture than
-#: under each label's own share of clicks. Four numbers more are fitted: 10 happen by chance once
-#: in 2,000 times.
+#: under each label's own share of clicks. Four numbers more are fitted: a gain of 10 happens by
+#: chance once in 2,000 times.
 LEAST_GAIN = 10.0
 
 
