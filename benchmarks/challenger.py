@@ -2,12 +2,12 @@
 
     python -m benchmarks.challenger --data ../shared/data [--json] [--streams 2]
 
-The log: rounds of a linear classifier that should be right in so many of them (how many it comes to
-is told), and explores a little (`noise_rates_streams.linear_rounds`), with noisy clicks. Each
-challenger begins with nothing and learns from its first 30,000 rounds as it would beside the model
-that decides: from the label shown, its propensity, and the click. Then, and on the way, it is asked
-for its best label of 2,000 instances of the set, of which the log has shown most in the end.
-Learners have their options of `benchmarks.versus`, the same instances, prepared as there; "told"
+The log: rounds of a linear classifier that should be right in a given share of them (the share
+reached is printed), and explores a little (`noise_rates_streams.linear_rounds`), with noisy clicks.
+Each challenger begins with nothing and learns from the log's first 30,000 rounds as it would beside
+the learner that decides: from the label shown, its propensity, and the click. Then, and on the way,
+it is asked for its best label for 2,000 instances of the set, most of which the log has shown in
+the end. Learners have their options and instances of `benchmarks.versus`, prepared as there; "told"
 are those that know each label's rates.
 """
 
@@ -38,7 +38,7 @@ from learners.validation import FloatArray
 
 DATASETS = ("usps", "optdigits")
 NOISES = (NONE, ".2/.4", ".4/.2", PER_LABEL)
-#: In what share of the rounds the label shown should be right; what comes of it is told.
+#: In what share of the rounds the label shown should be right; the share reached is printed.
 RIGHT = (0.85, 0.95)
 SHOWN = "wrong labels in the log"
 KNOWING = f"{NEW} {TOLD}"
@@ -60,7 +60,7 @@ class Setting(NamedTuple):
 
 
 def learn(setting: Setting, folder: Path) -> Iterator[tuple[str, list[float]]]:
-    """Return each challenger with its shares of wrong best labels; first what the log's are."""
+    """Return each challenger's shares of wrong best labels; first those of the log."""
     raw, data = load(setting.data, folder), problem(setting.data, folder)
     rng = np.random.default_rng(setting.seed)
     rates = noise_rates(setting.noise, data.n_labels, setting.seed)
@@ -91,7 +91,7 @@ def learn(setting: Setting, folder: Path) -> Iterator[tuple[str, list[float]]]:
 
 
 def best(learner: Learner, x: FloatArray) -> int:
-    """Return what a learner holds for the best label."""
+    """Return the label that a learner holds to be the best."""
     return learner.distribution(x).greedy
 
 

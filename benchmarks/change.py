@@ -8,11 +8,11 @@ places; or clicks that were clean become noisy; or such noise comes and goes eve
 Beside the learner as it is: one with `drift`, and one that was made at the change, which is what
 an operator has who notices at once and begins by hand. Streams are seeded and the same for all.
 
-Then nothing changes, but for the first 4,000 of these rounds nobody counts the clicks: beside it
-the same learner whose clicks were all counted.
+Then nothing changes, but in the first 4,000 of these rounds nobody counts the clicks; beside it the
+same learner with all clicks counted.
 
-Last, most clicks are missed, from the very start: that is no change, but clicks stay away that it
-expects. Beside it the same learner, told the rates, and `forward`, to which they do not matter.
+Last, most clicks are missed, from the very start: that is no change, but clicks that it expects
+stay away. Beside it the same learner, told the rates, and `forward`, to which rates do not matter.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ DRIFT = 1e-3
 BEFORE, AFTER = 10_000, 20_000
 #: Columns of the table, and turns of noise that comes and goes.
 N_PARTS = 5
-#: Mistakes after a change over those of the learner that was made at it, on average at most: of
-#: our own, for one that cannot know when to begin.
+#: Mistakes after a change over those of the learner that was made at it, on average at most: a
+#: target of our own, for one that cannot know when to begin.
 MOST = 1.1
-#: The same of a dead counter, over those where all clicks are counted.
+#: The same for a dead counter, over those where all clicks are counted.
 MOST_DEAD = 1.25
 
 

@@ -50,7 +50,7 @@ class Shop(NamedTuple):
 
 
 def make_shop(n_items: int, told: float, rng: np.random.Generator) -> Shop:
-    """Return items of whose worth the share `told` is in their features."""
+    """Return items whose features tell the share `told` of their worth."""
     features = rng.normal(size=(n_items, N_ITEM_FEATURES))
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     common = features @ rng.normal(size=(N_ITEM_FEATURES, N_FEATURES))
@@ -87,7 +87,7 @@ def play_all(name: str, n_items: int, told: float, *, described: bool) -> FloatA
 def contest(n_items: int, told: float, *, described: bool, peers: bool) -> dict[str, FloatArray]:
     """Return the shares of `forward`, and with `peers` those of the best of each family.
 
-    That is the one that was worth most in all: chosen on these streams, which favours it.
+    The best is the one that was worth most in all: chosen on these streams, which favours it.
     """
     names = {FORWARD: (FORWARD,), **(PEERS if peers and n_items <= MOST_FOR_PEERS else {})}
     best = {}

@@ -16,7 +16,7 @@ from learners.validation import FloatArray
 
 FORWARD = "forward"
 #: Vowpal Wabbit's ways to explore that did best here among those of `benchmarks.versus_peers`
-#: (epsilon and cover were worse in each case), at the learning rates that did.
+#: (epsilon and cover were worse in each case), at the learning rates that did best.
 CROSSED = "--cb_explore_adf -q si --ignore_linear s --cb_type mtr"
 FORMS = (
     "--squarecb",
@@ -122,7 +122,7 @@ class VowpalWabbit(Contestant):
 
 
 class LinUCB(Contestant):
-    """Ridge regression of the bit, and the highest upper bound is shown.
+    """Ridge regression of the bit; the item with the highest upper bound is shown.
 
     Li, Chu, Langford and Schapire, *A contextual-bandit approach to personalized news article
     recommendation*, 2010: algorithm 1, in which each item has weights of its own, or with features

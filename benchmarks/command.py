@@ -20,7 +20,7 @@ class Target(NamedTuple):
 
 
 def at_most(name: str, value: float, target: float, digits: int = 3) -> Target:
-    """Hold a value against the most that it should be; NaN does not meet it.
+    """Compare a value with the most that it should be; NaN does not meet it.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def at_most(name: str, value: float, target: float, digits: int = 3) -> Target:
 
 
 def at_least(name: str, value: float, target: float, digits: int = 3) -> Target:
-    """Hold a value against the least that it should be; NaN does not meet it."""
+    """Compare a value with the least that it should be; NaN does not meet it."""
     return Target(name, round(float(value), digits), target, bool(value >= target))
 
 
@@ -56,7 +56,7 @@ def _plain(value: Any) -> Any:
 
 
 def want_one_thread() -> None:
-    """Say so where libraries may use more: a thread that waits spins, and counts as CPU time."""
+    """Say so if libraries may use more: a thread that waits spins, and counts as CPU time."""
     if os.environ.get("OMP_NUM_THREADS") != "1":
         print("not one thread: set OMP_NUM_THREADS=1 for numbers to compare", flush=True)
 

@@ -48,7 +48,7 @@ def load(name: str, folder: Path) -> Dataset:
 
 
 def check(names: Iterable[str], folder: Path) -> None:
-    """Raise SystemExit as `load` does if any is missing: at once, not after hours of the others."""
+    """Raise SystemExit as `load` does if any is missing: at once, not after hours with others."""
     for name in names:
         _path(name, folder)
 

@@ -7,23 +7,22 @@ Run::
 Each log is 5,000 rounds of the 64-feature digits, drawn with replacement, that RCNBF with true
 rates and gamma 0.1 decided and learned from, starting from nothing; 200 logs a setting, each of
 its own seed. What is evaluated: the policy that decided; its greedy labels (no exploration);
-uniform; one constant label; a linear classifier fixed before; and a Banditron that learns from the
-same log without deciding, each round before it learns from it; and how much more each is worth
-than what was shown ("gain"). The true value is known, because
-the right labels are: over the drawn instances for what learns on the way, over the data set for
-what is fixed. Noise: 15/15, 20/40 and 40/40 % for all labels, and rates of each label's own, from
-[.02, .5] and [.02, .3]. The rates that correct are "true"; "audited", measured with their
-binomial errors on 200 looked-up rounds of each kind, of each label where it has its own; or, in the
-full run, for 20 logs a setting, "network", what NREst finds in that very log. With --quick, 40
-logs of 2,000 rounds of two settings: a smoke test. With --softmax, ForwardSoftmax decides, told
-nothing, and "learned" are the rates that it has found in the end. With --set another data set is
-played, such as magic04, whose two classes overlap.
+uniform; one constant label; a linear classifier fixed beforehand; and a Banditron that learns from
+the same log without deciding, each round before it learns from it; and how much more each is worth
+than what was shown ("gain"). The true value is known, because the right labels are: over the drawn
+instances for what learns on the way, over the data set for what is fixed. Noise: 15/15, 20/40 and
+40/40 % for all labels, and rates of each label's own, from [.02, .5] and [.02, .3]. The rates that
+correct are "true"; "audited", measured with their binomial errors on 200 looked-up rounds of each
+kind, of each label where it has its own; or, in the full run, for 20 logs a setting, "network",
+what NREst finds in that very log. With --quick, 40 logs of 2,000 rounds of two settings: a smoke
+test. With --softmax, ForwardSoftmax decides, told nothing, and "learned" are the rates that it has
+found in the end. With --set another data set is played, such as magic04, whose two classes overlap.
 
 "Covers" is the share of logs whose 95 % interval holds the true value, for the worst policy. The
 propensities of each log are tested by chi-square against the labels that were drawn.
 
-Each finished setting is written to ``evaluation.json`` in the output folder, and not run again
-with as many logs of as many rounds.
+Each finished setting is written to ``evaluation.json`` in the output folder, and not run again for
+as many logs of as many rounds.
 """
 
 from __future__ import annotations
@@ -308,7 +307,7 @@ def print_table(cells: list[Cell]) -> None:
 
 
 def judge(cells: list[Cell]) -> list[Target]:
-    """Hold the coverage against its targets."""
+    """Compare the coverage with its targets."""
     targets = []
     for cell in cells:
         setting = cell["setting"]

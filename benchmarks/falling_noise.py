@@ -7,7 +7,7 @@ Run::
 The 64-feature digits, USPS, letters and magic04, prepared as in `benchmarks.versus`: 8,000 rounds
 at one noise, then 4,000 at less, or at the same. Some time after the change the share of right
 labels is estimated (IPS) as the service does it: from the rounds since the learner last began anew,
-corrected by the rates that it tells then. Beside it the share that was right in these rounds.
+corrected by the rates that it reports then. Beside it the share that was right in these rounds.
 Streams are seeded.
 """
 
@@ -41,7 +41,7 @@ class Row(NamedTuple):
     data: str
     before: tuple[float, float]
     after: tuple[float, float]
-    #: Rounds after the change at which each stream's learner began anew; none where it did not.
+    #: Rounds after the change at which each stream's learner began anew; empty where it did not.
     noticed: list[list[int]]
     #: By stream, at each of `MARKS`; None where it had just begun anew.
     looks: list[list[Look | None]]
@@ -87,7 +87,7 @@ def measure(
 def main() -> None:
     """Measure, print a table, and with --json one object as the last line."""
     args = arguments(__doc__.split("\n", 1)[0])
-    print(f"told less right, rounds after the change: {MARKS} | when it began anew")
+    print(f"estimate less truth, rounds after the change: {MARKS} | when it began anew")
     rows = []
     for name, fall in product(DATASETS, FALLS):
         row = measure(name, *fall, args.data, args.streams)

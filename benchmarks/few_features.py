@@ -4,14 +4,14 @@ Run::
 
     python -m benchmarks.few_features --data ../shared/data [--json] [--streams 2]
 
-Three worlds of ours, in which what is right hangs on where an instance lies and not only on its
+Three worlds of ours, in which what is right depends on where an instance lies and not only on its
 direction, and data sets of 2 to 36 features, from standardised ones to hundreds beside hundredths.
 Our learners take them as they are; Vowpal Wabbit, which could not tell 280 from 300 otherwise, gets
 them standardised, and so do ours a second time. 10,000 rounds, noise of .15/.15 and noise that
 differs by label (as in `benchmarks.versus`); nobody is told any rates. Reported is the share of
-wrong labels in the last 2,000 rounds, means of the streams. Our learners have the options that they
-have by default. Of Vowpal Wabbit's forms (squarecb and regcb, planes and with products of two
-features, two learning rates) the best on these very streams is told.
+wrong labels in the last 2,000 rounds, means of the streams. Our learners have their default
+options. Of Vowpal Wabbit's forms (squarecb and regcb, planes and with products of two features, two
+learning rates) the best on these very streams is reported.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def made(name: str) -> Problem:
 
 
 def with_constant(name: str, xs: FloatArray, labels: list[int]) -> Problem:
-    """Return a problem, of which contestants expect a constant in the last column."""
+    """Return a problem with the constant in the last column that contestants expect."""
     return Problem(name, np.hstack([xs, np.ones((len(xs), 1))]), labels, max(labels) + 1)
 
 

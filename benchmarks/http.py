@@ -91,7 +91,7 @@ def _free_port() -> int:
 
 
 def instances(size: int) -> list[bytes]:
-    """Return bodies of predict with so many features."""
+    """Return bodies of predict with `size` features."""
     rows = np.random.default_rng(SEED).normal(size=(INSTANCES, size)).round(6)
     return [json.dumps({"x": row.tolist()}, separators=(",", ":")).encode() for row in rows]
 

@@ -1,4 +1,4 @@
-"""Finished parts of long benchmarks, in a file: a run can be broken off and goes on from there."""
+"""Finished parts of long benchmarks, in a file: a run can be broken off and resumed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Cell = dict[str, Any]
 class Kept:
     """The cells of one JSON file, by their keys; each that is added is written at once.
 
-    A key has to hold all that a cell depends on but for the data and the code. Of the code each
-    cell has a mark: those of other code are used, and counted.
+    A key has to hold all that a cell depends on except the data and the code. Each cell has a mark
+    of the code: those of other code are used, and counted.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Kept:
         return key in self.cells
 
     def add(self, key: str, cell: Cell) -> None:
-        """Keep a cell; whoever breaks off leaves the old file or the new one."""
+        """Keep a cell; a run broken off here leaves the old file or the new one."""
         self.cells[key] = {**cell, "code": code_mark()}
         fresh = self._path.with_suffix(".new")
         fresh.write_text(json.dumps(self.cells))
@@ -47,7 +47,7 @@ class Kept:
 
 @cache
 def code_mark() -> str:
-    """Return what all code of the learners has in common, and other code has not."""
+    """Return a mark that changes whenever code of the learners does."""
     folder = Path(learners.__path__[0])
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(folder.rglob("*.py")):
@@ -56,7 +56,7 @@ def code_mark() -> str:
 
 
 def say_what_is_old(path: Path, marks: Iterable[str | None]) -> None:
-    """Print how many results a file has, and how many of them other learners made."""
+    """Print how many results a file has, and how many of them are of other code."""
     marks = list(marks)
     old = sum(mark != code_mark() for mark in marks)
     print(f"{path}: {len(marks)} results, {old} of them of other code of the learners", flush=True)

@@ -6,7 +6,7 @@ A round is distribution, draw and update on a stream of normal instances with no
 floor is what cannot be left out whoever writes it: ``W @ x`` and two row updates in bare numpy.
 Vowpal Wabbit plays the same stream with ``--cb_explore_adf --squarecb``, features crossed with
 actions; it gets its text ready-made and parses it once a round, so that only its own work is
-counted. All are measured in turn within each repeat, in processor time, for others may use the
+counted. All are measured in turn within each repeat, in processor time, because others may use the
 cores, too; the medians over the repeats are compared.
 """
 
@@ -28,14 +28,14 @@ from learners import Learner, NoiseRates, Outcome, create, draw
 from learners.noise import flip_bit
 
 SHAPES = ((10, 256), (10, 784), (100, 1000))
-#: How often the first of them is timed where one learner is compared with Vowpal Wabbit alone.
+#: How often the first shape is timed where one learner is compared with Vowpal Wabbit alone.
 COMPARED_REPEATS = 5
 RATES = NoiseRates(0.15, 0.15)
 GAMMA = 0.03
 #: Rounds of one measurement: long enough that the clock's resolution does not matter, and short
 #: enough that a repeat of everything stays under a few seconds.
 N_ROUNDS = 2_000
-#: Vowpal Wabbit is slower; fewer rounds say the same, though not a hundred: its first ones cost a
+#: Vowpal Wabbit is slower; fewer rounds say the same, but not just a hundred: its first ones cost a
 #: tenth more.
 N_VW_ROUNDS = 500
 #: Where the full matrices of the second-order learners are still online: 410,000 entries for SOBA.
@@ -133,7 +133,7 @@ def time_vw(n_labels: int, stream: Stream) -> float:
 
 
 def times_faster(kind: str) -> float:
-    """Return how many times a round of a kind goes into Vowpal Wabbit's, medians in turn.
+    """Return how many rounds of a kind take as long as one of Vowpal Wabbit's, medians in turn.
 
     A round is distribution, draw and update; Vowpal Wabbit (squarecb, features crossed with
     actions) gets its text ready-made.

@@ -1,8 +1,9 @@
 """A load generator for loopback: some connections, each asking again as soon as it is answered.
 
-Or so many requests a second: one that finds all connections busy waits from when it was due.
+Or a fixed number of requests a second: one that finds all connections busy is timed from when it
+was due.
 
-The client has to be cheap, for it shares the machine with the server under test: requests are
+The client has to be cheap, because it shares the machine with the server under test: requests are
 made beforehand, answers are cut out of the stream and read afterwards.
 """
 
@@ -59,7 +60,7 @@ def run_load(
 ) -> Load:
     """Send every request once over so many connections; return what was measured.
 
-    They are sent so many `per_second`, at equal distances, or each as soon as can be.
+    They are sent `per_second`, evenly spaced, or each as soon as can be.
     """
     return uvloop.run(_run(url, requests, connections, per_second))
 

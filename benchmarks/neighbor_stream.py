@@ -2,11 +2,11 @@
 
 Run: ``OMP_NUM_THREADS=1 python -m benchmarks.neighbor_stream [--json] [--quick]``
 
-Each instance is predicted, then learned with a label that is wrong with 20 % where it is 0 and
-40 % where it is 1, or the other way round; what counts is the accuracy on clean labels along the
-way. All windows hold 1,000 examples. river's KNN weighs neighbours by their distance, as it does by
-default, or counts them alike, as ours do; RkNN is held against the better one. river's bundled data
-are shuffled once (they are sorted).
+Each instance is predicted, then learned with a label that is wrong in 20 % of cases where it is 0
+and in 40 % where it is 1, or the other way round; what counts is the accuracy on clean labels along
+the way. All windows hold 1,000 examples. river's KNN weighs neighbours by their distance, as it
+does by default, or counts them alike, as ours do; RkNN is compared with the better one. river's
+bundled data are shuffled once (they are sorted).
 """
 
 from __future__ import annotations

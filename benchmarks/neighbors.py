@@ -6,8 +6,8 @@ A step is: insert the newest example, evict the oldest, keep the graph, the occu
 N_k and N_{k,c} and RkNN's noise rates, and classify one query (another instance). The floor is
 what no exact method avoids: one float32 matrix-vector product over the window and a partial
 selection. A step in one call shares its pass over the window; in a second loop its two halves are
-called one after the other. (Not in turn in one loop: that nobody does, and each way of use then
-finds the CPU's caches full of the other's code.) Floor and steps are measured in turn, in CPU time
+called one after the other. (Not in turn in one loop: nobody does that, and each way of use would
+find the CPU's caches full of the other's code.) Floor and steps are measured in turn, in CPU time
 of the one thread, and medians are compared: in all, and the step with the floor in each of five
 parts of the first loop, of which the middle one counts.
 """

@@ -145,7 +145,7 @@ def run_rcine(plan: Plan, folder: Path, kept: Kept) -> None:
 
 
 def rcine_cell(data: Dataset, rates: NoiseRates) -> Cell:
-    """Play two blocks, and keep what the learner was answered at their ends."""
+    """Play two blocks, and keep the answers that the learner got at their ends."""
     readings: list[NoiseEstimate] = []
     estimator = NREst(data.n_labels)
 
@@ -256,7 +256,7 @@ def keep(kept: Kept, key: str, cell: Cell) -> None:
 
 
 def pair(reading: Reading | None) -> list[float]:
-    """Return the common rates, NaN where there are none: so is then what is made of them."""
+    """Return the common rates, NaN where there are none, and then in all that is made of them."""
     return NOTHING if reading is None else [reading.rho_0, reading.rho_1]
 
 

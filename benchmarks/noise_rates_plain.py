@@ -1,4 +1,4 @@
-"""The noise-rate network as the paper describes it: the plain loop that NREst is held against.
+"""The noise-rate network as the paper describes it: the plain loop that NREst is compared with.
 
 x is normalised to length 1 and the label appended; dense layers with dropout, a softmax over two
 outputs, cross-entropy, AdaGrad, batches of 128, a fixed number of epochs of which the one with
@@ -21,7 +21,7 @@ BATCH = 128
 
 
 class PlainNetwork(NamedTuple):
-    """Layers, dropout, epochs and percentile that the authors took for a data set."""
+    """Layers, dropout, epochs and percentile that the authors chose for a data set."""
 
     layers: tuple[int, ...]
     dropout: float

@@ -61,7 +61,7 @@ TIME_TARGET = 5.0
 
 
 def judge(cells: Iterable[Cell]) -> list[Target]:
-    """Hold what was measured against the targets."""
+    """Compare what was measured with the targets."""
     cells = list(cells)
     tables = [cell for cell in cells if cell["part"] == "tables"]
     targets = [at_most("tables: mean absolute error", off(tables, "ours"), TABLE_TARGET, 4)]

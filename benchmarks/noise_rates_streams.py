@@ -39,7 +39,7 @@ def play(learner: RCNBF, data: Dataset, rates: NoiseRates, rounds: int, seed: in
 
 
 def even_labels(data: Dataset, rows: IntArray, right: float, rng: np.random.Generator) -> IntArray:
-    """Show the right label so often, else any other alike."""
+    """Show the right label in a share `right` of the rounds, else any other alike."""
     y = data.labels[rows]
     other = (y + rng.integers(1, data.n_labels, size=len(y))) % data.n_labels
     return np.where(rng.random(len(y)) < right, y, other)
@@ -48,7 +48,7 @@ def even_labels(data: Dataset, rows: IntArray, right: float, rng: np.random.Gene
 def linear_labels(
     data: Dataset, rows: IntArray, right: float, rng: np.random.Generator
 ) -> IntArray:
-    """Show what a perceptron holds for best, trained until it is a bit better; else explore."""
+    """Show the best label of a perceptron trained until it is a bit better; else explore."""
     return linear_rounds(data, rows, right, rng)[0]
 
 

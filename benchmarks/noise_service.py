@@ -27,7 +27,7 @@ N_LABELS, N_FEATURES = 10, 256
 RHO_0, RHO_1 = 0.15, 0.3
 CONNECTIONS = 4
 BATCH = 1000
-#: Requests of one measurement: the last one, in which it ends, is left out.
+#: Requests of one measurement: the last one, in which the estimate ends, is left out.
 REQUESTS = 400
 #: How often they come, a second: as to a shop with a hundred pages a second, and without end.
 PACES = (1000.0, math.inf)
@@ -80,7 +80,7 @@ def compare(
 
 
 def fill(client: httpx.Client, rounds: int) -> None:
-    """Create the model and give it feedback that lies at known rates."""
+    """Create the model and give it feedback with noise of known rates."""
     rng = np.random.default_rng(SEED)
     centres = rng.normal(size=(N_LABELS, N_FEATURES))
     labels = [f"label-{i}" for i in range(N_LABELS)]

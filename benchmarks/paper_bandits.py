@@ -56,7 +56,7 @@ COLOURS = {
     "rcine": "tab:orange",
 }
 
-#: Rounds of a full run. USPS as in the numbers that are compared with; the others until the
+#: Rounds of a full run. USPS as in the numbers that it is compared with; the others until the
 #: curves are in order and flat enough to be read, within some minutes a data set.
 ROUNDS = {
     "usps": 5_000_000,

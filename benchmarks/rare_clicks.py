@@ -4,12 +4,12 @@ Run::
 
     python -m benchmarks.rare_clicks [--json] [--peers]
 
-Synthetic items, 20 of them: a visitor x of 12 numbers (of length 1) clicks on item k with the
-chance sigmoid(w_k . x + b_k - c), and besides one time in a thousand by mistake. c is such that an
-item that is shown blindly is clicked by one visitor in 400, in 50 or in 12. Nobody is told any
-rates. Reported is how often what was shown is worth a click, of 1,000 visits: the last third of
-15,000, means of three streams. Our learners have the options that they have by default. With
-`--peers` also the best of some forms of Vowpal Wabbit and of LinUCB, chosen on these very streams
+Synthetic items, 20 of them: a visitor x of 12 numbers (of length 1) clicks on item k with
+probability sigmoid(w_k . x + b_k - c), and besides one time in a thousand by mistake. c is such
+that an item that is shown blindly is clicked by one visitor in 400, in 50 or in 12. Nobody is told
+any rates. Reported is in how many of 1,000 visits what was shown is worth a click: over the last
+third of 15,000, means of three streams. Our learners have their default options. With `--peers`
+also the best of some forms of Vowpal Wabbit and of LinUCB, chosen on these very streams
 (`pip install vowpalwabbit`; some twenty minutes).
 """
 
@@ -32,7 +32,7 @@ BY_MISTAKE = 0.001
 #: By how rare clicks are: the c there.
 CASES = {"one in 400": 6.5, "one in 50": 4.5, "one in 12": 2.8}
 OURS = ("forward", "forward_softmax")
-#: Of what the best peer shows, `forward` is to show at least so much.
+#: Least share of the best peer's clicks that `forward` should get.
 LEAST = 0.9
 
 

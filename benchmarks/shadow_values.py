@@ -1,4 +1,4 @@
-"""What a policy of somebody else is told to be worth, by rates that are found in its own log.
+"""What a policy of somebody else is estimated to be worth, by rates found in its own log.
 
 Run::
 
@@ -8,7 +8,7 @@ The 64-feature digits, letters and USPS, prepared as in `benchmarks.versus`. Som
 his best label is right in 85 to 100 % of the rounds, and 10 to 30 % of his labels are drawn
 uniformly, with their true propensities. `forward_softmax`, told nothing, learns from 8,000 of his
 rounds. After 3,000 and in the end his share of right labels is estimated (IPS), corrected by the
-rates that the learner tells by then, and held against the true one. Streams are seeded.
+rates that the learner reports by then, and compared with the true one. Streams are seeded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 def stream(name: str, case: tuple[float, ...], folder: Path, seed: int) -> list[Look | None]:
-    """Let him decide and the learner learn; return what he is told to be worth."""
+    """Let him decide and the learner learn; return what he is estimated to be worth."""
     uniform, sure, rho_0, rho_1 = case
     data, rng = problem(name, folder), np.random.default_rng(seed)
     n_labels = data.n_labels
@@ -66,7 +66,7 @@ def stream(name: str, case: tuple[float, ...], folder: Path, seed: int) -> list[
 def main() -> None:
     """Measure, print a table, and with --json one object as the last line."""
     args = arguments(__doc__.split("\n", 1)[0])
-    print(f"uniform and sure, noise: told less right after {MARKS} rounds")
+    print(f"uniform and sure, noise: estimate less truth after {MARKS} rounds")
     rows = []
     for name, policy, noise in product(DATASETS, POLICIES, NOISES):
         looks = [stream(name, (*policy, *noise), args.data, seed) for seed in range(args.streams)]

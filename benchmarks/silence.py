@@ -8,7 +8,7 @@ scikit-learn's digits, pixels from 0 to 1, 15,000 decisions; a click comes 50 to
 its own. Where nothing was clicked, that is known a window of 600 or 2,400 decisions later, at the
 next sweep, one every 300 (half a second, as the service has it, at 600 decisions a second). Clicks
 are learned as they come, so ahead of silence; or held until the window is over, as the service does
-with `on_expiry: no_click`; or as they come beside zeros that somebody sends as soon, as with
+with `on_expiry: no_click`; or as they come beside zeros that somebody sends just as soon, as with
 `ignore`. Reported is the share of wrong labels of all that were shown, means of three streams.
 """
 
@@ -33,7 +33,7 @@ NOISES = {"none": (0.0, 0.0), ".15/.15": (0.15, 0.15), ".2/.4": (0.2, 0.4)}
 SOONEST, LATEST = 50, 300
 AHEAD, HELD, TOLD = "clicks as they come", "clicks held", "zeros sent"
 #: Mistakes with clicks held over those with clicks ahead of silence, of our own: at most, where
-#: clicks lie; and where they do not, and clicks alone teach no wrong, too.
+#: clicks lie; and where they do not, so that clicks alone teach nothing wrong, too.
 MOST, MOST_CLEAN = 0.8, 1.5
 
 

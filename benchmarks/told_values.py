@@ -1,4 +1,4 @@
-"""What whoever showed some labels is told to be worth, by a learner's noise rates, and is."""
+"""What shown labels are estimated to be worth by a learner's noise rates, and what they are."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Look(NamedTuple):
 
 
 def look(shown: Sequence[Shown], learner: Learner) -> Look | None:
-    """Estimate it by the rates that a learner tells (IPS); None of hardly any rounds."""
+    """Estimate it by the rates that a learner reports (IPS); None from hardly any rounds."""
     if len(shown) < LEAST_ROUNDS:
         return None
     labels, propensities, feedback, right = (np.array(each) for each in zip(*shown, strict=True))
@@ -51,7 +51,7 @@ def look(shown: Sequence[Shown], learner: Learner) -> Look | None:
 
 
 def line(by_stream: Sequence[Sequence[Look | None]]) -> str:
-    """Return for each time what is told less what is right, and how many intervals hold it."""
+    """Return for each time the estimates less the truth, and how many intervals hold it."""
     cells = []
     for at_once in zip(*by_stream, strict=True):
         some = found(at_once)
@@ -63,5 +63,5 @@ def line(by_stream: Sequence[Sequence[Look | None]]) -> str:
 
 
 def found(looks: Sequence[Look | None]) -> list[Look]:
-    """Return those that told something."""
+    """Return those that are not None."""
     return [each for each in looks if each is not None]

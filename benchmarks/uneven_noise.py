@@ -1,4 +1,4 @@
-"""Noise that no learner's model has: it hangs on the instance, and not on the label alone.
+"""Noise that no learner's model has: it depends on the instance, and not on the label alone.
 
 Run::
 
@@ -12,8 +12,8 @@ on the others.
 
 20,000 rounds, features as in `benchmarks.versus`. Reported is the share of wrong labels in the last
 fifth, means of the streams; of Vowpal Wabbit's forms (squarecb and regcb, two learning rates each)
-the best on these very streams is told. "told": the default learner, told each label's mean rates,
-as they are where labels are shown blindly.
+the best on these very streams is reported. "told": the default learner, told each label's mean
+rates, as they are where labels are shown blindly.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def error(name: str, data: Problem, noise: NoiseOf, rates: Rates, streams: int) 
 
 def main() -> None:
     """Print a row for each world and data set; with --json one object as the last line."""
-    args = arguments("Noise that hangs on the instance.")
+    args = arguments("Noise that depends on the instance.")
     check(DATASETS, args.data)
     found: dict[str, dict[str, float]] = {}
     ratios = []

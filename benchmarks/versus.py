@@ -14,8 +14,8 @@ without scaling .39; raw features scaled to length 1 were worse throughout).
 Every configuration of a peer plays 5,000 rounds of one stream; the best four by cumulative error
 and the best four over the last fifth play 20,000; the best one of each then plays all seeds and
 60,000 rounds. So a peer's options are chosen for each data set and noise, on a stream that is
-counted: in its favour; ``--only report --seeds 1`` tells of that stream alone. Our learners have
-one form for all. The 784-feature sets have two seeds.
+counted: in its favour; ``--only report --seeds 1`` reports that stream alone. Our learners have one
+form for all. The 784-feature sets have two seeds.
 
 Rates are unknown to ours unless it says "told": "estimated" asks NREst every 10,000 rounds for the
 rates of all rounds so far, as the service does for ``forward``. Each finished run is appended to
@@ -64,7 +64,7 @@ MOST_RIVER_FEATURES = 100
 
 
 class Plan(NamedTuple):
-    """How long and how often is played.
+    """How long, and how often, contestants play.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Arena:
         return problem(name, self.folder)
 
     def seeds(self, name: str) -> int:
-        """Return on how many streams of a data set is played."""
+        """Return how many streams of a data set are played."""
         many = self.n_features(name) > MOST_FEATURES
         return min(self.plan.seeds, FEW_SEEDS) if many else self.plan.seeds
 
@@ -229,7 +229,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("peers", "ours", "report"))
     parser.add_argument("--datasets", nargs="+", choices=DATASETS)
     parser.add_argument("--noises", nargs="+", choices=NOISES)
-    parser.add_argument("--seeds", type=count, help="streams that are played and told of")
+    parser.add_argument("--seeds", type=count, help="streams that are played and reported")
     parser.add_argument(
         "--ours", nargs="+", type=contestant, help='some of our learners ("forward told" bpa)'
     )

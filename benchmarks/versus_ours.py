@@ -1,6 +1,6 @@
 """Our learners as contestants: as they are, told the true rates, or with rates from NREst.
 
-A name says everything: ``bpa``, ``rcnbf told``, ``forward estimated``; alone it is told nothing.
+A name says everything: ``bpa`` (told nothing), ``rcnbf told``, ``forward estimated``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LabelRates(NamedTuple):
 
 
 class Ours(Contestant):
-    """A learner; where its name says so, it gets rates every `estimate_every` rounds from those."""
+    """A learner; if its name says so, it gets rates from its rounds every `estimate_every`."""
 
     def __init__(
         self, name: str, data: Problem, true: Rates, estimate_every: int, **options: float

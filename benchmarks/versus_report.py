@@ -56,7 +56,7 @@ def match(
     horizon: int,
     measure: Measure,
 ) -> Match | None:
-    """Hold a contestant against the best of its rivals, on the streams that both played.
+    """Compare a contestant with the best of its rivals, on the streams that both played.
 
     Rivals that share fewer streams with it than another does have been dropped on the way.
     """
@@ -100,7 +100,7 @@ def judge(
         rival: Callable[[str], bool],
         measure: Measure,
     ) -> list[Match]:
-        """Hold the learner that does not know the rates against rivals, setting by setting."""
+        """Compare the learner that does not know the rates with rivals, setting by setting."""
         return [
             found
             for data in datasets
@@ -143,7 +143,7 @@ def is_peer(name: str) -> bool:
 def clicks_to(results: Results, setting: Setting, contestant: str, error: float) -> float | None:
     """Return the mean number of rounds after which the error so far is down to `error`.
 
-    Infinite where a run did not come so far; None where there is no run.
+    Infinite where a run did not get that far; None where there is no run.
     """
     clicks = []
     for curve in results.seeds(setting, contestant, BLOCK).values():

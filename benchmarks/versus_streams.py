@@ -33,7 +33,7 @@ COMMON = {
     ".4/.2": (0.4, 0.2),
 }
 NOISES = (*COMMON, PER_LABEL)
-#: Few of the right ones are clicked, as few wrong ones: no part of the comparison.
+#: Few right labels are clicked, as are few wrong ones: no part of the comparison.
 MOSTLY_MISSED = {".02/.6": (0.02, 0.6), ".02/.8": (0.02, 0.8), ".1/.7": (0.1, 0.7)}
 #: Bounds of the rates that are drawn for each label.
 RHO_0_RANGE, RHO_1_RANGE = (0.02, 0.5), (0.02, 0.3)
@@ -189,7 +189,7 @@ def play(contestant: Contestant, data: Problem, rates: Rates, n_rounds: int, see
 def play_noise(
     contestant: Contestant, data: Problem, noise: NoiseOf, n_rounds: int, seed: int
 ) -> Curve:
-    """Let a contestant play where noise may hang on the instance, too."""
+    """Let a contestant play where noise may depend on the instance, too."""
     uniforms = np.random.default_rng([seed, *data.name.encode()]).random((n_rounds, 3))
     rows = (uniforms[:, 0] * len(data.xs)).astype(np.int64).tolist()
     mistakes: list[int] = []

@@ -5,11 +5,11 @@ Run::
     python -m benchmarks.weak_features [--json] [--streams 3]
 
 Made here: five labels, of which one is right in .5 or in .8 of 6,000 instances, and eight features,
-which tell nothing of it, or a little (normally distributed around a centre for each label, centres
-.4 apart in each feature). 10,000 rounds, nobody is told any rates; reported is the share of wrong
-labels in the last 2,000 rounds, means of the streams. Beside our learners the best of four forms of
-Vowpal Wabbit on these very streams (squarecb and regcb, two learning rates), always showing the
-label that is right most often, and what is best where all is known.
+which tell nothing about it, or a little (normally distributed around a centre for each label,
+centres .4 apart in each feature). 10,000 rounds, nobody is told any rates; reported is the share of
+wrong labels in the last 2,000 rounds, means of the streams. Beside our learners the best of four
+forms of Vowpal Wabbit on these very streams (squarecb and regcb, two learning rates), always
+showing the label that is right most often, and what is best where all is known.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def contestant(name: str, data: Problem, noise: str, seed: int) -> Contestant:
 
 
 def measure(data: Problem, noise: str, streams: int) -> dict[str, float]:
-    """Let all play the same streams; of Vowpal Wabbit's forms the best is told."""
+    """Let all play the same streams; of Vowpal Wabbit's forms the best is reported."""
     found = {}
     for name in (NEW, OTHER, *PEERS):
         curves = [

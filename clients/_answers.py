@@ -1,4 +1,4 @@
-"""Answers that are no type of the client's own, and how they are read. No IO."""
+"""Answers without a public type, and how they are read. No IO."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ numbered = decoder_of(Number)
 
 
 def nothing(body: bytes) -> None:
-    """Accept the empty body of a 204; a page is that of a proxy, and nothing was done."""
+    """Accept the empty body of a 204; a page comes from a proxy, and nothing was done."""
     if body:
         raise ProtocolError(f"expected an empty answer, got {body[:60]!r}")
 
 
 def no_export(body: bytes) -> None:
-    """Refuse what came instead of an export, which nobody parses."""
+    """Refuse what came instead of an export; exports are not parsed."""
     raise ProtocolError(f"expected an export, got {body[:60]!r}")
 
 
@@ -70,12 +70,12 @@ def state_of(body: bytes) -> State:
         with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
             return {name: array if array.shape else array.item() for name, array in arrays.items()}
     except Exception as error:
-        # Of what is no archive, or one of something else, its reader and we raise anything.
+        # Given no archive, or one of something else, its reader and we may raise anything.
         raise ProtocolError(f"expected an .npz of arrays, got {body[:20]!r}: {error}") from error
 
 
 def text_of(body: bytes) -> str:
-    """Read a text; that of a proxy may be in another encoding."""
+    """Read a text; a proxy's may be in another encoding."""
     try:
         return body.decode()
     except UnicodeDecodeError as error:

@@ -46,10 +46,10 @@ class Base:
         if not 0 < timeout_s < math.inf:
             raise InputError(f"timeout_s: expected above 0 and finite, got {timeout_s!r}")
         if not isinstance(retries, Retries):
-            # Else the first error of a connection would tell.
+            # Else only the first connection error would show it.
             raise InputError(f"retries: expected Retries(tries=...), got {retries!r}")
         if api_key is not None and not _KEY.fullmatch(api_key):
-            # With the end of its line, say. An error must not tell the key.
+            # It may end with a line break, say. An error must not show the key.
             raise InputError("api_key: expected printable ASCII characters, and no spaces or lines")
         self._base_url = base_url
         self._headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
@@ -58,12 +58,12 @@ class Base:
         self._random = secrets.SystemRandom()
 
     def __reduce__(self) -> NoReturn:
-        # It holds connections, and its key is nobody's business.
+        # It holds connections, and a key that is a secret.
         raise TypeError("a client cannot be pickled or copied: make one in each process")
 
     @property
     def _direct(self) -> bool:
-        """Whether no proxy is asked, whatever the environment says."""
+        """Whether no proxy is used, whatever the environment says."""
         return httpx.URL(self._base_url).host in _DIRECT
 
     def _wait_s(self, call: Call[T], error: Exception, tried: int, *, unsure: bool) -> float:
@@ -83,7 +83,7 @@ class Base:
             return wait_s
         if isinstance(error, ApiError) and (may_have_worked(error) or not unsure):
             raise error
-        # That it is refused now does not say that nothing was applied before.
+        # A refusal now does not mean that nothing was applied before.
         raise self._broken(call, error) from error
 
     def _timeout(self, call: Call[T]) -> httpx.Timeout:
@@ -100,7 +100,7 @@ class Base:
         try:
             if response.has_redirect_location:
                 to = response.headers["location"]
-                raise ProtocolError(f"{status}: expected an answer, got sent on to {to}")
+                raise ProtocolError(f"{status}: expected an answer, got a redirect to {to}")
             return call.read(status, response.content, retry_after, tried)
         except ProtocolError as error:
             raise ProtocolError(f"{self._asked(call)}: {error}") from error
@@ -126,7 +126,7 @@ def _is_address(base_url: str) -> bool:
 
 
 def may_have_worked(error: Exception) -> bool:
-    """Return whether a call that ended so may have been carried out."""
+    """Return whether a call that ended with this error may have been carried out."""
     return isinstance(error, UnavailableError | TransportError | httpx.RequestError) and not (
         isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     )
@@ -134,9 +134,9 @@ def may_have_worked(error: Exception) -> bool:
 
 @contextmanager
 def proxies() -> Iterator[None]:
-    """Raise an `InputError` where the environment names a proxy that cannot be.
+    """Raise an `InputError` where the environment names an invalid proxy.
 
-    httpx reads it, and has errors of many kinds for it.
+    httpx reads it, and raises errors of many kinds.
     """
     try:
         yield
@@ -156,7 +156,7 @@ def id_of(given: str | None) -> str:
 
 
 def listed(kind: type[S], items: Iterable[S]) -> list[S]:
-    """Return the items of a batch, of which all have to be of one kind.
+    """Return the items of a batch, all of which have to be of one kind.
 
     Raises
     ------

@@ -22,7 +22,7 @@ from clients.errors import (
 T = TypeVar("T")
 JSON, NDJSON = "application/json", "application/x-ndjson"
 _UNAVAILABLE = 503
-#: What a proxy answers that has no answer of the service's: it restarts, say, or too much is asked.
+#: Statuses of a proxy that has no answer from the service (it restarts, say), or is asked too much.
 _GATEWAY = frozenset({429, 502, _UNAVAILABLE, 504})
 #: Place of an item in a batch, where a complaint begins with it.
 _ITEM = re.compile(r"^items\[(\d+)\]")
@@ -37,15 +37,15 @@ class Call(Generic[T]):
     body: bytes | Iterable[bytes] | AsyncIterable[bytes] = b""
     content_type: str = JSON
     parse: Callable[[bytes], T]
-    #: Whether a second one changes nothing that the first one did.
+    #: Whether sending it twice does no more than sending it once.
     repeatable: bool = True
     #: A retried DELETE may find that its first try did the work.
     gone_is_done: bool = False
     #: A readiness check answers 503 to say no: that is its answer.
     refusal_is_answer: bool = False
-    #: How long the answer may take, if the client waits for shorter.
+    #: How long the answer may take, if the client would wait for less.
     takes_s: float = 0.0
-    #: How many of the items that were given went in calls before this one.
+    #: How many of the items that were given went in earlier calls.
     before: int = 0
 
     def headers(self) -> dict[str, str]:
@@ -88,7 +88,7 @@ _error_body = msgspec.json.Decoder(_ErrorBody)
 def error_of(
     status: int, body: bytes, retry_after: str | None, before: int = 0
 ) -> ApiError | TransportError | ProtocolError:
-    """Return the exception that an answer of another status than 2xx stands for.
+    """Return the exception that an answer with a status other than 2xx stands for.
 
     Items are counted as they were given, of which `before` went in earlier calls.
 
@@ -120,7 +120,7 @@ def error_of(
 
 
 def _counted(text: str, before: int) -> str:
-    """Return what begins with the place of an item, counted from the first that was given."""
+    """Return `text`; an item's place at its beginning is counted from the first that was given."""
     return _ITEM.sub(lambda found: f"items[{int(found[1]) + before}]", text)
 
 

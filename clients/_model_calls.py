@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class ModelCalls(Base, ABC):
-    """What `Client` does but for rounds, files and what is about the service."""
+    """The calls of `Client` other than rounds, files and those about the service."""
 
     @abstractmethod
     def _send(self, call: Call[T]) -> T:
@@ -46,7 +46,7 @@ class ModelCalls(Base, ABC):
         Raises
         ------
         NotFoundError
-            There is no such model; so in every call that names one.
+            There is no such model; likewise in every call that names one.
         """
         return self._send(_wire.get_model(model))
 
@@ -72,7 +72,7 @@ class ModelCalls(Base, ABC):
             Names of labels.
         features
             What labels in `add` are like, new or not, where the learner has `n_label_features`:
-            so many numbers each. A new label begins as those with similar features.
+            that many numbers each. A new label begins like those with similar features.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class ModelCalls(Base, ABC):
         Raises
         ------
         InvalidError
-            No learner of the model uses noise rates, or each label's, or they are none.
+            No learner of the model uses noise rates, or each label's, or these are not valid.
         """
         return self._send(_wire.set_rates(model, rho_0, rho_1, by_label))
 
@@ -161,13 +161,13 @@ class ModelCalls(Base, ABC):
         without: Sequence[Times] = (),
         learner: dict[str, Any] | None = None,
     ) -> Relearned:
-        """Make another model of what a model's log tells, and leave that one as it is.
+        """Make another model from a model's log, and leave that one as it is.
 
         Use it after clicks that were wrong for a while (a counter that was dead, a storm of
         robots), or to see what another learner makes of the same log. It reaches as far back as
-        the log does (`log_keep`). It learns from the rounds as decided by somebody else, for the
-        new learner did not decide them; challengers do not come along, noise rates do if they
-        were set. What waits for its click stays with the first model. It is not tried again.
+        the log does (`log_keep`). It learns from the rounds as decided by somebody else, because
+        the new learner did not decide them; challengers do not come along, noise rates do if they
+        were set. What waits for its click stays with the first model. The call is not tried again.
 
         The new model's spec is the first one's with its labels and deciding learner as they are
         now: an application that creates its model at each start finds it with that spec only.
@@ -189,7 +189,7 @@ class ModelCalls(Base, ABC):
         ConflictError
             There is a model with the new name, or one is being imported or relearned under it.
         InvalidError
-            The learner is none that could learn from this log, or its options are wrong.
+            The learner could not learn from this log, or its options are wrong.
         InputError
             A time has no time zone.
 
@@ -227,22 +227,22 @@ class ModelCalls(Base, ABC):
         return self._send(_wire.evaluate(model, rounds))
 
     def noise(self, model: str) -> Noise:
-        """Return what is known of how a model's clicks lie: rates in force, and estimates.
+        """Return what is known of the noise in a model's clicks: rates in force, and estimates.
 
         Raises
         ------
         InvalidError
             The model's learner uses no noise rates.
         ProtocolError
-            It reads them off neighbours' labels: see `window_noise`.
+            Its learner reads them off neighbours' labels: see `window_noise`.
         """
         return self._send(_wire.noise(model))
 
     def estimate_noise(self, model: str) -> int:
         """Ask for an estimate of the noise rates from the newest feedback; return its number.
 
-        It is made in the background and comes into force by itself if it can be trusted. While
-        one is asked for or being made, it is that one.
+        It is made in the background and comes into force by itself if it can be trusted. While one
+        is asked for or being made, its number is returned.
 
         Raises
         ------
@@ -263,7 +263,7 @@ class ModelCalls(Base, ABC):
     def cancel_estimate(self, model: str) -> None:
         """End the estimate that is asked for or being made, if any; the rates in force stay.
 
-        It then stands in the history, its verdict "cancelled".
+        It is then in the history, with the verdict "cancelled".
 
         Raises
         ------

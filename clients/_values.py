@@ -1,4 +1,4 @@
-"""What callers hand over, as JSON says it: numbers, names and features, also those of numpy."""
+"""What callers hand over, as JSON: numbers, names and features, also those of numpy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QUOTED = 60
 
 
 def _of_numpy(value: object) -> object:
-    """Return an array or a number of numpy as JSON has it; nothing else is known here."""
+    """Return an array or a number of numpy as JSON has it; refuse all else."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     what = f"{type(value).__name__}: {quoted(value)}"
@@ -34,7 +34,7 @@ def encode(value: object) -> bytes:
     Raises
     ------
     InputError
-        There is something in it that JSON cannot say, or text with half a character.
+        There is something in it that JSON cannot express, or text with half a character.
     """
     try:
         return _encoder.encode(value)
@@ -49,7 +49,7 @@ def plain(x: Features) -> list[float] | dict[str, float | str]:
     Raises
     ------
     InputError
-        A feature is NaN, infinite or no number, or an array is not of one dimension.
+        A feature is NaN, infinite or not a number, or an array is not of one dimension.
     """
     if isinstance(x, Mapping):
         for name, value in x.items():
@@ -66,7 +66,7 @@ def numbers(where: str, values: Sequence[float] | NDArray[np.generic]) -> list[f
     Raises
     ------
     InputError
-        They are something else, one is NaN, infinite or no number, or an array is not of one
+        They are something else, one is NaN, infinite or not a number, or an array is not of one
         dimension.
     """
     check_flat(where, values)

@@ -1,4 +1,4 @@
-"""The pure core of the client: what a call sends, and who reads its answer. No IO.
+"""The pure core of the client: what a call sends, and how its answer is read. No IO.
 
 Each function returns a `Call`, or several for a batch; `Client` and `AsyncClient` send it.
 """
@@ -57,7 +57,7 @@ MAX_BATCH_BYTES = 16 * 2**20
 #: How long an import may take. All events are folded anew: 25,000 examples in a window of
 #: neighbours took 80 s, and a log may have millions.
 IMPORT_S = 3600.0
-#: How long an evaluation may take: seconds of one core, and before it those of others.
+#: How long an evaluation may take: seconds of one core, after those of other evaluations.
 EVALUATE_S = 60.0
 
 
@@ -65,7 +65,7 @@ EVALUATE_S = 60.0
 def create_model(spec: ModelSpec) -> Call[Model]:
     """POST /v1/models."""
     if isinstance(spec.labels, set | frozenset):
-        # Another process has it in another order, and would be told of another spec.
+        # Another process has it in another order, and would get a conflict of specs.
         raise InputError("labels: expected a list or a tuple, which have an order, got a set")
     told: dict[str, object] = {"labels": names("labels", spec.labels)}
     if not isinstance(spec.label_features, msgspec.UnsetType):
@@ -287,7 +287,7 @@ def _path(*names: str) -> str:
         half a character.
     """
     for name in names:
-        # A `Model` is easily given for its name.
+        # A `Model` is easily given instead of its name.
         if not isinstance(name, str) or name in ("", ".", "..") or not name.isprintable():
             what = "that of a model or a challenger"
             raise InputError(f"name: expected {what}, got {quoted(name)}")
@@ -304,7 +304,7 @@ def _post(answer: type[T], body: object, *names: str) -> Call[T]:
 
 
 def _each(build: Callable[..., S], *columns: Iterable[object]) -> Iterator[S]:
-    """Yield what is built of each item; what is wrong with one begins with its place."""
+    """Yield what is built from each item; an error in one begins with its place."""
     for place, item in enumerate(zip(*columns, strict=True)):
         try:
             built = build(*item)
@@ -383,7 +383,7 @@ def _checked(item: Feedback) -> Feedback:
 
 
 def _span(times: Times) -> dict[str, int]:
-    """Return a time from when until when, either of which may be open, in milliseconds."""
+    """Return a span of time in milliseconds; either end may be open."""
     span = {}
     for name, moment in zip(("from_ms", "to_ms"), times, strict=True):
         if moment is None:

@@ -45,8 +45,8 @@ from clients.types import (
 )
 
 T = TypeVar("T")
-#: Calls under way at once: httpx has so many connections. The others wait for their turn, for in
-#: httpx's queue each takes time of all: of 1,000 calls 787 timed out, after 90 s.
+#: Calls under way at once: httpx has as many connections. The others wait for their turn here,
+#: because in httpx's queue each costs all others time: of 1,000 calls 787 timed out, after 90 s.
 AT_ONCE = 100
 
 
@@ -163,7 +163,7 @@ class AsyncClient(Base):
         without: Sequence[Times] = (),
         learner: dict[str, Any] | None = None,
     ) -> Relearned:
-        """Make another model of what a model's log tells, and leave that one as it is."""
+        """Make another model from a model's log, and leave that one as it is."""
         return await self._send(_wire.relearn(model, name, without, learner))
 
     async def evaluate(self, model: str, *, rounds: int | None = None) -> Evaluation:
@@ -171,7 +171,7 @@ class AsyncClient(Base):
         return await self._send(_wire.evaluate(model, rounds))
 
     async def noise(self, model: str) -> Noise:
-        """Return what is known of how a model's clicks lie: rates in force, and estimates."""
+        """Return what is known of the noise in a model's clicks: rates in force, and estimates."""
         return await self._send(_wire.noise(model))
 
     async def estimate_noise(self, model: str) -> int:
@@ -205,7 +205,7 @@ class AsyncClient(Base):
         return await self._send(_wire.feedback(model, Feedback(decision_id, feedback)))
 
     async def feedback_batch(self, model: str, items: Iterable[Feedback]) -> list[Receipt]:
-        """Report many clicks, in order; a conflict or unknown id is told by its receipt."""
+        """Report many clicks, in order; a receipt reports a conflict or an unknown id."""
         items = listed(Feedback, items)
         return await self._send_all(_wire.feedback_batch(model, items))
 
@@ -240,7 +240,7 @@ class AsyncClient(Base):
         return await self._send_all(_wire.tell_rounds(model, rounds, ids_of(rounds)))
 
     async def neighbors(self, model: str, x: Features) -> Neighbors:
-        """Return who votes on an instance, nearest first, and who of them looks mislabelled."""
+        """Return who votes on an instance, nearest first, and which of them look mislabelled."""
         return await self._send(_wire.neighbors(model, x))
 
     async def hubs(self, model: str) -> Hubs:
@@ -267,7 +267,7 @@ class AsyncClient(Base):
     async def import_log(
         self, model: str, log: bytes | Iterable[bytes] | AsyncIterable[bytes]
     ) -> Model:
-        """Create `model` from what `export_log` gave, of this client or of the other kind."""
+        """Create `model` from what `export_log` of either client yielded."""
         return await self._send(_wire.import_log(model, log))
 
     async def state(self, model: str) -> State:

@@ -41,9 +41,9 @@ class Client(ModelCalls):
 
     Threads may share it, and processes that are forked.
 
-    A call (but an import, an export or a relearn) is tried again after a broken connection, a
-    timeout, 429 and 503. That applies nothing twice: predict, learn and tell_round carry a
-    request id (made up where none is given), and a decision takes one feedback.
+    A call (except an import, an export or a relearn) is tried again after a broken connection, a
+    timeout, 429 and 503. That applies nothing twice: predict, learn and tell_round carry a request
+    id (made up where none is given), and a decision takes one feedback.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ class Client(ModelCalls):
     Raises
     ------
     InputError
-        `base_url` is no HTTP address, `api_key` no word, or another argument is wrong. Every call
-        may raise an `ApiError` (the service refused), a `TransportError` (no answer on the last
-        try) and a `ProtocolError`.
+        `base_url` is no HTTP address, `api_key` not one word, or another argument is wrong. Every
+        call may raise an `ApiError` (the service refused), a `TransportError` (no answer on the
+        last try) and a `ProtocolError`.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class Client(ModelCalls):
 
     @property
     def _http(self) -> httpx.Client:
-        """The connections of this process: its parent's would mix up the answers."""
+        """The connections of this process: on its parent's, answers would get mixed up."""
         if self._pid != os.getpid():
             self._connections = self._connect()
             self._pid = os.getpid()
@@ -159,8 +159,8 @@ class Client(ModelCalls):
     def predict_batch(self, model: str, instances: Iterable[Instance]) -> list[Decision]:
         """Decide on many instances, in order, in calls of at most 1,000 each.
 
-        Each call has `timeout_s`. Of a slow learner (`anhbnn` with large k: .1 s a decision) it
-        wants to be longer than the default, or the batches smaller.
+        Each call has `timeout_s`. For a slow learner (`anhbnn` with large k: .1 s a decision) it
+        has to be longer than the default, or the batches smaller.
         """
         instances = listed(Instance, instances)
         return self._send_all(_wire.predict_batch(model, instances, ids_of(instances)))
@@ -180,7 +180,7 @@ class Client(ModelCalls):
         return self._send(_wire.feedback(model, Feedback(decision_id, feedback)))
 
     def feedback_batch(self, model: str, items: Iterable[Feedback]) -> list[Receipt]:
-        """Report many clicks, in order; a conflict or unknown id is told by its receipt."""
+        """Report many clicks, in order; a receipt reports a conflict or an unknown id."""
         items = listed(Feedback, items)
         return self._send_all(_wire.feedback_batch(model, items))
 
@@ -215,7 +215,7 @@ class Client(ModelCalls):
     ) -> Receipt:
         """Let a model learn from a round that somebody else decided.
 
-        Its evaluation then says what its learners would be worth in his place, and what he is.
+        The model's evaluation then says what that decider is worth, and its learners in his place.
 
         Parameters
         ----------
@@ -246,14 +246,14 @@ class Client(ModelCalls):
     def tell_rounds(self, model: str, rounds: Iterable[Round]) -> list[Receipt]:
         """Let a model learn from many rounds that somebody else decided, in order.
 
-        A thousand go in one call. Where one is refused, those of the calls before it are learned;
-        with a `request_id` each, all can be told again, and none is learned twice.
+        A thousand go in one call. If one is refused, those of earlier calls are learned; with a
+        `request_id` each, all can be told again, and none is learned twice.
         """
         rounds = listed(Round, rounds)
         return self._send_all(_wire.tell_rounds(model, rounds, ids_of(rounds)))
 
     def neighbors(self, model: str, x: Features) -> Neighbors:
-        """Return who votes on an instance, nearest first, and who of them looks mislabelled.
+        """Return who votes on an instance, nearest first, and which of them look mislabelled.
 
         Raises
         ------
@@ -280,7 +280,7 @@ class Client(ModelCalls):
         InvalidError
             The model's learner uses no noise rates.
         ProtocolError
-            It does not read them off neighbours: see `noise`.
+            Its learner does not read them off neighbours: see `noise`.
         """
         return self._send(_wire.window_noise(model))
 
@@ -307,11 +307,11 @@ class Client(ModelCalls):
             raise self._broken(call, error) from error
 
     def import_log(self, model: str, log: bytes | Iterable[bytes]) -> Model:
-        """Create `model` from what `export_log` gave.
+        """Create `model` from what `export_log` yielded.
 
         Pieces (an open file, say) are sent without holding them all. It is not tried again: a
-        second import would find the model of the first. All that the model learned is learned
-        once more; its answer is waited for up to an hour.
+        second import would find the model of the first. The service learns everything once more;
+        its answer is waited for up to an hour.
 
         Raises
         ------
@@ -355,9 +355,9 @@ class Client(ModelCalls):
                 time.sleep(self._wait_s(call, error, tried, unsure=unsure))
                 unsure = unsure or may_have_worked(error)
             except KeyboardInterrupt:
-                # It can come where their lock is held, or where one call is just over: whoever goes
-                # on, in a notebook say, would wait for ever, or get errors that are not ours. Other
-                # threads may be using them: they are closed when nobody does.
+                # It can come while the connections' lock is held, or just after a call: whoever
+                # goes on, in a notebook, say, would wait for ever, or get errors that are not ours.
+                # Other threads may be using the old connections: these are closed when nobody does.
                 self._connections = self._connect()
                 raise
 

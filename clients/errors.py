@@ -15,15 +15,15 @@
         ├── TooLargeError            413  the body is over the limit
         ├── UnsupportedMediaTypeError 415
         ├── InvalidError             422  a value is wrong; `details` names it
-        ├── TooManyRequestsError     429  it is too busy; worth trying later
+        ├── TooManyRequestsError     429  the service is too busy; worth trying later
         └── UnavailableError         503  the store is down, or something full; worth trying later
 
-What is below `ApiError` says that nothing was applied, but for `UnavailableError`: its store may
-have done what it gave no answer to in time, as the service may have after a `TransportError` (which
-also comes where the last try was refused as one too many, after one of which nobody knows). That is
-why calls can be sent again; an import or a relearn then finds its model there. Of more items
-than go in one call, those before the call that was refused are done: whoever gives all of them
-again does no harm where each has a `request_id` of its own.
+What is below `ApiError` says that nothing was applied, except for `UnavailableError`: the store may
+have done what it did not answer in time, as the service may have after a `TransportError` (which
+also comes where the last try was refused as one too many, after one whose outcome is unknown). That
+is why calls can be sent again; an import or a relearn then finds its model there. Of more items
+than go in one call, those before the refused call are done: giving all of them again does no harm
+if each has a `request_id` of its own.
 """
 
 from __future__ import annotations
@@ -61,8 +61,7 @@ class InputError(MisclickError, ValueError):
 class TransportError(MisclickError):
     """No whole answer came: refused, broken or timed out, on the last try too.
 
-    So does a proxy say (502, 503 or 504, without the service's words) that got none itself, or
-    that was asked too often (429).
+    Or a proxy said so (502, 503 or 504, without the service's words), or was asked too often (429).
     """
 
 
@@ -109,7 +108,7 @@ class ApiError(MisclickError):
         self.retry_after_s = retry_after_s
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Say how another process makes it anew, such as the parent of a pool."""
+        """Say how another process, such as the parent of a pool, rebuilds it."""
         kind = partial(
             type(self),
             status=self.status,

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from clients.evaluation_types import Evaluation, PolicyValue, Value
 
-#: How the policies are called in the table.
+#: What the policies are called in the table.
 NAMES = {
     "deciding": "decides: {}",
     "elsewhere": "decided elsewhere",
@@ -18,7 +18,7 @@ NAMES = {
     "challenger": "challenger: {}",
     "label": "always {}",
 }
-#: Stands behind the numbers of a policy that are not to be trusted.
+#: Marks the numbers of a policy that are not to be trusted.
 UNTRUSTED = "*"
 #: Longest line of a name: what numbers of three digits leave of 80 columns.
 NAME_CHARS = 12
@@ -99,7 +99,7 @@ def slice_summary(evaluation: Evaluation) -> list[str]:
     rounds = f"From {evaluation.rounds:,} rounds, events {evaluation.first_seq:,} to"
     lines = [f"{rounds} {evaluation.last_seq:,} of {evaluation.seq:,}."]
     if evaluation.rates_from == "nothing":
-        lines.append("No noise rates are known: clicks were taken for true.")
+        lines.append("No noise rates are known: clicks were taken as true.")
         found = "a challenger of kind forward_softmax finds how often"
         return [*lines, f"Where they lie, and exactly one label is right, {found}."]
     means = "each label's own, on average" if evaluation.by_label else "the same for every label"

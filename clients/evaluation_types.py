@@ -37,9 +37,9 @@ class PolicyValue(msgspec.Struct, frozen=True, kw_only=True):
     name
         Of the learner or the label; None for elsewhere and uniform.
     rounds
-        Rounds that tell of it.
+        Rounds that it is judged on.
     effective
-        As many rounds that it had decided itself would tell as much.
+        How many rounds would tell as much, had it decided them.
     trusted
         Whether the numbers can be relied on.
     verdict
@@ -47,10 +47,10 @@ class PolicyValue(msgspec.Struct, frozen=True, kw_only=True):
     ips, snips, dr
         Inverse propensity, self-normalised, doubly robust; None where there is none.
     gain
-        How much more than what was shown in these rounds it is worth, by `dr`; None where that is.
-        To decide between the two, look here: most of what is in doubt of one is in doubt of both. A
-        challenger's is, in rounds that the model decided, over what the deciding learner would have
-        shown when feedback came.
+        How much more it is worth than what was shown in these rounds, by `dr`; None where that is.
+        To decide between the two, look here: most doubts are the same for both. A challenger's is,
+        in rounds that the model decided, over what the deciding learner would have shown when
+        feedback came.
     """
 
     policy: Literal["deciding", "elsewhere", "uniform", "challenger", "label"]
@@ -84,11 +84,11 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     rho_0, rho_1
         Noise rates that the clicks were corrected by; means where each label has its own.
     by_label
-        Whether each label's own rates corrected it.
+        Whether each label's own rates corrected them.
     rates_from
         `"log"`: the last ones set or estimated; `"learner"`: what the deciding learner was made
         with, or has found itself; `"challenger"`: what a challenger has found; `"nothing"`: none
-        are known, and clicks were taken for true.
+        are known, and clicks were taken as true.
     policies
         The deciding one first.
     """

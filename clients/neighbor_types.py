@@ -1,4 +1,4 @@
-"""What comes back of models of neighbours, as typed, immutable values."""
+"""What calls about neighbours return, as typed, immutable values."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HubAlarm(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether labels of hubs look wrong more often than chance has it.
+    """Whether labels of hubs look wrong more often than by chance.
 
     Attributes
     ----------
@@ -83,11 +83,11 @@ class HubAlarm(msgspec.Struct, frozen=True, kw_only=True):
     looked_at
         How many had come at the last look; one is taken each time a tenth of the window is new.
     p_value
-        Of the last look: probability of so many occurrences of suspected examples by chance.
+        At the last look: probability of so many occurrences of suspected examples by chance.
     suspected
         How many examples carry another label than most of their neighbours.
     suspected_occurrences, mean_occurrences
-        Of how many examples one is a neighbour, on average: the suspected, and all.
+        How many examples a suspected one, and any one, is a neighbour of, on average.
     """
 
     raised: bool
@@ -191,7 +191,7 @@ class WindowNoise(msgspec.Struct, frozen=True, kw_only=True):
     estimates
         One for each k' that is in use; empty where the rates are given.
     pairs
-        How the pairs do that a model chooses from by itself; empty for other models.
+        How well the pairs do that a model chooses from by itself; empty for other models.
     """
 
     seq: int

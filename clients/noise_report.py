@@ -18,9 +18,9 @@ from clients.noise_types import Estimate, LabelRates, Noise
 
 #: Two-sided 95 % of a normal distribution, in standard errors.
 Z_95 = 1.96
-#: A longer table is not read; JSON has the rest.
+#: Nobody reads a longer table; JSON has the rest.
 MOST_ROWS = 40
-#: More panels than these are too small to see two lines in.
+#: More panels than these would be too small to see two lines in.
 MOST_PANELS = 12
 PANELS_A_ROW = 4
 #: A longer name of a label would run into the next panel.
@@ -74,7 +74,7 @@ def summary(noise: Noise) -> list[str]:
     elif noise.learned:
         lines = ["The learner finds them itself, with each click."]
         if len(set(noise.rates_by_label.values())) == 1:
-            # The first feedback parts the label that was shown from the others.
+            # The first feedback sets the label that was shown apart from the others.
             lines.append("It has learned from no feedback yet: they are what it begins with.")
     elif found is None:
         lines = ["No estimate in the history is behind the rates in force."]
@@ -102,7 +102,7 @@ def summary(noise: Noise) -> list[str]:
         )
     if noise.context_free:
         lines.append(
-            "Instances tell less than how often each label is clicked: it decides by that alone."
+            "Instances predict clicks worse than click rates do: it decides by these alone."
         )
     if noise.drift_seq:
         lines.append(f"Clicks were last seen to have changed at event {noise.drift_seq:,}.")
@@ -185,7 +185,7 @@ def most_shown(estimate: Estimate, most: int) -> list[LabelRates]:
 
 
 def plot(estimate: Estimate, path: Path, *, title: str) -> None:
-    """Draw what the network holds of each label's clicks into a PNG file, a panel a label.
+    """Draw the click probabilities that the network predicts into a PNG file, a panel a label.
 
     A good estimate has two hills, apart: instances for which the label is wrong, around rho_0,
     and those for which it is right, around 1 - rho_1. At most 12 labels are drawn, those shown
@@ -198,7 +198,7 @@ def plot(estimate: Estimate, path: Path, *, title: str) -> None:
     path
         The file to write.
     title
-        Stands above all panels.
+        Shown above all panels.
 
     Raises
     ------

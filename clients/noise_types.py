@@ -1,4 +1,4 @@
-"""What the service knows of how clicks lie."""
+"""What the service knows of the noise in clicks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     number
         Estimates of a model are counted from 1.
     ended_at_ms, took_s
-        When it ended, milliseconds since 1970, and its seconds.
+        When it ended, milliseconds since 1970, and the seconds it took.
     examples
         Rounds that it was made from.
     trusted
@@ -82,7 +82,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Noise(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of how a model's clicks lie.
+    """What is known of the noise in a model's clicks.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     rates_by_label
         What it assumes of each label; empty where the learner uses common rates only.
     estimate_every
-        Feedbacks from one estimate to the next; 0 where their number begins none.
+        Feedbacks from one estimate to the next; 0 where none begins by their number.
     estimate_on_drift
         Whether a change of the clicks begins one.
     drift_seq
@@ -107,17 +107,17 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     known
         Whether somebody set the rates in force: clicks do not move them.
     restarts
-        How often the learner has begun anew with its rates, or with all, because fewer clicks came
+        How often the learner has begun anew, with its rates or with all, because fewer clicks came
         than it expected, or more.
     silent
         Whether no clicks come at all, not even false ones: nothing is learned until one does.
     context_free
-        Whether the learner decides by how often each label is clicked, because instances tell less.
+        Whether the learner decides by click rates alone, because instances predict clicks worse.
     errors
         Standard errors of `rates` where the learner finds them; else None.
     errors_by_label
         The same of `rates_by_label`; else empty. About .29 where nothing is known: it found as much
-        noise as it believes in, or more.
+        noise as it allows for, or more.
     """
 
     rates: NoiseRates

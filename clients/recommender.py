@@ -16,7 +16,7 @@ Item = TypeVar("Item", bound=Hashable)
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation(Generic[Item]):
-    """One item to show, and by what to report what the user did.
+    """One item to show, and the id by which to report what the user did.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Recommender(Generic[Item]):
 
     def __init__(self, client: Client, model: str) -> None:
         if not isinstance(client, Client):
-            # An `AsyncClient` would answer with coroutines, in which nobody finds an item.
+            # An `AsyncClient` would answer with coroutines, which hold no item.
             raise InputError(f"client: expected a Client, got {client!r}")
         self._client = client
         self._model = model
@@ -90,13 +90,13 @@ class Recommender(Generic[Item]):
             The whole catalogue.
         features
             What items of the catalogue are like, where the model's learner has `n_label_features`:
-            so many numbers for each, an embedding, say. A new item then begins as those that are
-            like it.
+            that many numbers for each, an embedding, say. A new item then begins like those similar
+            to it.
         """
         wanted = by_label(items)
         described = {str(item): values for item, values in (features or {}).items()}
         present = set(self._client.get_model(self._model).active_labels)
-        # What is added that is there already, and described as it was, changes nothing.
+        # Adding what is there already, described as it was, changes nothing.
         add = [label for label in wanted if label not in present or label in described]
         retire = sorted(present - wanted.keys())
         if add or retire or described:
@@ -145,12 +145,12 @@ class Recommender(Generic[Item]):
     ) -> list[Recommendation[Item]]:
         """Choose up to `n` different ones of `items`, the first place first.
 
-        Use it for a shelf of a few items, of which each is reported for itself, with a model whose
-        learner is `forward`: several may be right. Report `not_clicked` of those that were seen,
-        nothing of the others (which a model of `on_expiry` `no_click` would take for zeros). Each
-        place is one more call, whose candidates are the ones that are left; its propensity is of
-        these. Not for hundreds of places, nor for `misclick evaluate`, which knows nothing of
-        shrinking candidates.
+        Use it for a shelf of a few items, each reported on its own, with a model whose learner is
+        `forward`: several may be right. Report `not_clicked` for those that were seen, nothing for
+        the others (which a model with `on_expiry` `no_click` would take for zeros). Each place is
+        one more call, whose candidates are the ones that are left; its propensity is among these.
+        Not for hundreds of places, nor for `misclick evaluate`, which knows nothing of shrinking
+        candidates.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class Recommender(Generic[Item]):
             How many places there are, at least 1. Fewer are filled where fewer candidates are in
             the catalogue.
         request_id
-            The same id gets the same shelf; the calls' own ids are made of it and the place.
+            The same id gets the same shelf; the calls' own ids are made from it and the place.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class Recommender(Generic[Item]):
         return shown
 
     def clicked(self, shown: Recommendation[Item]) -> Receipt:
-        """Report that the user clicked on what was shown, whoever has retired the item since.
+        """Report that the user clicked on what was shown, even if the item has been retired since.
 
         Raises
         ------

@@ -17,14 +17,14 @@ class Retries:
     """Bounded retries: exponential backoff with full jitter, or what the service asks for.
 
     A call is tried again after a broken connection, a timeout, 429 and 503, and where a proxy in
-    between says so, or that it got no answer (502, 504). That is safe because such calls are
-    idempotent: the client sends the same request id again, and a decision id takes one feedback.
-    An import, an export and a relearn are not tried again.
+    between answers so, or that it got no answer (502, 504). That is safe because such calls are
+    idempotent: the client sends the same request id again, and a decision id takes one feedback. An
+    import, an export and a relearn are not tried again.
 
-    With the defaults a call whose connections are refused fails within 1.5 s: who waits for a
-    page has no use for a later answer. A restart of the service takes longer. Whoever should
-    outlast it, as a batch job should, takes `Retries(tries=14)`: 21 s of waiting on average, 41 s
-    at most, and 10 s or more in 99.7 % of calls.
+    With the defaults a call whose connections are refused fails within 1.5 s: whoever waits for a
+    page has no use for a later answer. A restart of the service takes longer. To outlast it, as a
+    batch job should, take `Retries(tries=14)`: 21 s of waiting on average, 41 s at most, and 10 s
+    or more in 99.7 % of calls.
 
     A service that hangs is waited for in each try: with the defaults, 5 times 10 s. A page that
     cannot wait so long takes a client with a `timeout_s` of half a second, say.
@@ -92,5 +92,5 @@ class Retries:
         return None if retry_after_s > self.longest_s else retry_after_s + jitter_s
 
 
-#: What a client does where nothing else is asked for.
+#: What a client does by default.
 RETRIES = Retries()

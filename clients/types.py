@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 #: Numbers of a dense instance, or values by name of a named or hashed one.
 Features: TypeAlias = Sequence[float] | NDArray[Any] | Mapping[str, float | str]
-#: What a label is like: so many numbers as the learner's `n_label_features` says.
+#: What a label is like: as many numbers as the learner's `n_label_features` says.
 LabelFeatures: TypeAlias = Sequence[float] | NDArray[Any]
-#: From when until (before) when, with time zones; None is the beginning or the end of all.
+#: Start, and end (exclusive), with time zones; None leaves that end open.
 Times: TypeAlias = tuple[datetime | None, datetime | None]
 #: A model's downloaded state: arrays and scalars by name.
 State: TypeAlias = dict[str, NDArray[np.generic] | int | float | bool | str]
@@ -60,7 +60,7 @@ class Challenger(msgspec.Struct, frozen=True):
     Parameters
     ----------
     name
-        By what it is promoted or dropped.
+        The name by which it is promoted or dropped.
     learner
         `{"kind": ..., option: value, ...}`; it has to take feedback.
     """
@@ -70,7 +70,7 @@ class Challenger(msgspec.Struct, frozen=True):
 
 
 class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model is made of; it never changes afterwards, but for its labels.
+    """What a model is made of; it never changes afterwards, except for its labels.
 
     What is left out is decided by the service, as are the bounds: they are those of this version.
 
@@ -86,12 +86,12 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     learner
         `{"kind": ..., option: value, ...}`, such as
         `{"kind": "rcnbf", "gamma": 0.03, "rho_0": 0.15, "rho_1": 0.15}`; left out, it is
-        `forward_softmax`. All kinds and options stand in docs/learners.md.
+        `forward_softmax`. All kinds and options are in docs/learners.md.
     scaling
         `"none"`, `"unit"` (unit norm) or `"standard"` (numbers to a running mean of 0 and deviation
         of 1, named categories as they are); by default `"standard"` for `Named` features, whose
-        numbers differ in unit, and `"none"` for others. Of `Hashed` ones all columns are numbers to
-        `"standard"`, and 0 where they are left out: better bring what is large to about 1 before.
+        numbers differ in unit, and `"none"` for others. To `"standard"` all columns of `Hashed`
+        ones are numbers, and 0 where left out: better scale what is large to about 1 before.
     window_s
         Seconds for which a decision waits for its feedback, 0.1 to 604,800; 600 by default.
     on_expiry
@@ -100,15 +100,15 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         a window not much longer than nearly all clicks need.
     max_pending
         How many decisions may wait for feedback or, with `"no_click"`, for the window to close, 1
-        to 1,000,000; over it, predict is refused. 100,000 by default.
+        to 1,000,000; beyond that, predict is refused. 100,000 by default.
     seed
         Seed of the draws, at least 0 and below 2**63; 0 by default.
     log_keep
         How many events of the log are kept, for exports, estimates and relearning, 0 to
         10,000,000; 100,000 by default.
     estimate_every
-        Feedbacks after which the noise rates are estimated anew, from the newest so many: 1,000 to
-        1,000,000, or 0 for never by itself. By default 10,000 where `forward` and 50,000 where
+        Feedbacks after which the noise rates are estimated anew, from as many of the newest: 1,000
+        to 1,000,000, or 0 for never by itself. By default 10,000 where `forward` and 50,000 where
         `rcine` needs them, from the newest 50,000; never for others.
     estimate_on_drift
         Whether they are, too, when the share of clicks on the greedy label has changed; False by
@@ -116,8 +116,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     challengers
         Up to 4 learners that learn from the same log without deciding; none by default.
     label_features
-        What labels are like, by name, where the learner has `n_label_features`: so many numbers
-        for each, of size at most 1e6. Similar labels learn from each other's clicks.
+        What labels are like, by name, where the learner has `n_label_features`: that many numbers
+        for each, of magnitude at most 1e6. Similar labels learn from each other's clicks.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class Label(msgspec.Struct, frozen=True):
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
-    """How often what happened to a model.
+    """How often each of these things happened to a model.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     pending
         Decisions whose windows have not closed, and that are not ended by feedback.
     held
-        Feedbacks of such that are held until then, where silence is a missing click.
+        Feedbacks of these that are held until then, where silence means no click.
     feedback, clicks
         Feedbacks that were applied, and clicks among them.
     expired
@@ -172,9 +172,9 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     duplicates, conflicts
         What came again, as it was or different, and was not applied.
     learned, told
-        Examples, and rounds that somebody else decided: none of the decisions.
+        Examples, and rounds that somebody else decided: not in `decisions`.
     rewinds
-        Times a worker found that Redis had lost what it held.
+        Times a worker found that Redis had lost events.
     """
 
     decisions: int
@@ -201,9 +201,9 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     deciding
         Its name: `"original"` for the one that the model was made with.
     challengers
-        Those who learn from the same log without deciding.
+        Those that learn from the same log without deciding.
     label_features
-        What labels are like, as last said; those that were not described are left out.
+        What labels are like, as last described; those that never were are left out.
     seq
         Number of the last event of the log.
     chain
@@ -295,8 +295,8 @@ class Relearned(msgspec.Struct, frozen=True, kw_only=True):
         When the oldest and the newest came of what the log could teach, milliseconds since 1970;
         None where it had nothing.
     learned, clicks
-        Rounds and examples that the new model has learned from; rounds that it was told which had
-        a click.
+        Rounds and examples that the new model has learned from; rounds with a click that it was
+        told.
     left_out, left_out_clicks
         The same, of the times that were left out.
     refused
@@ -346,11 +346,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     decision_id
-        By what the feedback names it; None where the model's learner takes no feedback.
+        What feedback names it by; None where the model's learner takes no feedback.
     label
         The label to show.
     greedy
-        The label that the learner holds for the best.
+        The label that the learner holds to be the best.
     propensity
         Probability with which `label` was drawn, in (0, 1].
     seq
@@ -373,10 +373,10 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     status
-        `"applied"`; `"held"` (it is applied when the window closes, because silence is a missing
-        click: `on_expiry`); `"duplicate"` (it came before, nothing changed); `"late"` (the window
-        was over, it was counted and not applied). In batches also `"conflict"` (something else
-        came before) and `"unknown"` (no such decision).
+        `"applied"`; `"held"` (it is applied when the window closes, because silence means no click:
+        `on_expiry`); `"duplicate"` (it came before, nothing changed); `"late"` (the window was
+        over, it was counted and not applied). In batches also `"conflict"` (something else came
+        before) and `"unknown"` (no such decision).
     seq
         The event's number in the log; None where there is none, or none yet.
     feedback
@@ -389,7 +389,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One check of readiness, and why it says what it says."""
+    """One check of readiness, and the reason for its result."""
 
     name: str
     ok: bool

@@ -32,7 +32,7 @@ def window_summary(noise: WindowNoise) -> list[str]:
                 f"By {one.k_noise:,} neighbours not every label prevails somewhere: votes are not "
                 "corrected."
             )
-    lines.append("Which neighbours of an instance look mislabelled, Client.neighbors tells.")
+    lines.append("Client.neighbors tells which neighbours of an instance look mislabelled.")
     return lines
 
 
@@ -80,7 +80,7 @@ def transition_table(estimate: Transition) -> Table:
 
 
 def pairs_table(pairs: tuple[Pair, ...]) -> Table:
-    """Return how the pairs of k and k' do that a model chooses from, the best first."""
+    """Return how well the pairs of k and k' do that a model chooses from, the best first."""
     result = Table(title="Pairs that the model chooses from", title_justify="left")
     for name in ("k", "k'", "told labels predicted"):
         result.add_column(name, justify="right")
@@ -92,7 +92,7 @@ def pairs_table(pairs: tuple[Pair, ...]) -> Table:
 
 
 def window_tables(noise: WindowNoise) -> list[Table]:
-    """Return all tables that a window has something to put into."""
+    """Return all tables that a window can fill."""
     told = [one for one in noise.estimates if one.labels]
     tables = []
     if any(one.rho_0 is not None for one in told):
@@ -105,5 +105,5 @@ def window_tables(noise: WindowNoise) -> list[Table]:
 
 
 def _each_prevails(matrix: Sequence[Sequence[float]]) -> bool:
-    """Whether each label is told so more often than as any other: otherwise nothing is believed."""
+    """Whether each label is told as itself more often than as any other: else no rates hold."""
     return all(sum(share >= row[code] for share in row) == 1 for code, row in enumerate(matrix))

@@ -1,4 +1,4 @@
-"""Where a model lives in Redis: its keys, and what its scripts need of its spec.
+"""Where a model lives in Redis: its keys, and what its scripts need from its spec.
 
 Keys of one model share the hash tag `{tenant/name}`, hence one slot of a cluster.
 
@@ -14,7 +14,7 @@ Keys of one model share the hash tag `{tenant/name}`, hence one slot of a cluste
 | `mc:{m}:parts` | hash | name, which is its SHA-256 -> part of a state |
 | `mc:{m}:estimate` | hash | the estimate of noise rates that is asked for or being made |
 | `mc:{m}:estimates` | list | results of estimates, newest first |
-| `mc:models` | set | every `tenant/name`, and some of models that are there no more |
+| `mc:models` | set | every `tenant/name`, and some of models that no longer exist |
 | `mc:secret` | string | what decision ids are signed with, unless the settings say |
 """
 
@@ -26,7 +26,7 @@ from service.spec import ModelSpec
 
 MODELS_KEY = "mc:models"
 SECRET_KEY = "mc:secret"  # noqa: S105 - the name of a key, not a secret
-#: What a model has keys for, but for its tombstones, whose keys come and go.
+#: What a model has keys for, except its tombstones, whose keys come and go.
 PARTS = (
     "meta",
     "pending",
@@ -39,15 +39,15 @@ PARTS = (
     "estimate",
     "estimates",
 )
-#: Tombstone buckets are this wide at least: a retry a minute later still gets its answer.
+#: Tombstone buckets are at least this wide: a retry a minute later still gets its answer.
 MIN_BUCKET_MS = 60_000
-#: A bucket is kept until three more have gone by at most (`_done.lua`).
+#: A bucket is kept until at most three more have gone by (`_done.lua`).
 _OLDEST_BUCKET = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where one incarnation of one model lives, and what its scripts need of its spec."""
+    """Where one incarnation of one model lives, and what its scripts need from its spec."""
 
     key: str
     uid: str
@@ -55,7 +55,7 @@ class Address:
     bucket_ms: int
     max_pending: int
     log_keep: int
-    #: Whether silence means a missing click: then feedback is held until the window closes.
+    #: Whether silence means no click: then feedback is held until the window closes.
     no_click: bool
 
     @classmethod
@@ -76,7 +76,7 @@ class Address:
         return f"{self.part('done')}:{self.uid}"
 
     def tombstones(self, now_ms: int) -> list[str]:
-        """Return the keys of the buckets that may be there at this time of Redis' clock."""
+        """Return the keys of the buckets that may exist at this time of Redis' clock."""
         bucket = now_ms // self.bucket_ms
         return [f"{self.done}:{bucket + age}" for age in range(-_OLDEST_BUCKET, 2)]
 

@@ -10,15 +10,15 @@ from service.replica import Replica
 
 log = logging.getLogger("misclick.alarms")
 
-#: What a learner may come to be, and the lines that say that it is, and that it is no more.
+#: States that a learner may get into, and the log lines for entering and leaving each.
 _TURNS = {
     "silent": (
         "no clicks come at all, not even false ones: nothing is learned until one does",
         "clicks come again",
     ),
     "context_free": (
-        "instances tell less than how often each label is clicked: it decides by that alone",
-        "instances tell of the clicks again",
+        "instances predict clicks worse than click rates do: it decides by these alone",
+        "instances predict clicks better again",
     ),
 }
 
@@ -32,7 +32,7 @@ def hub_watch_of(replica: Replica) -> HubWatch | None:
 
 
 class Alarms:
-    """Remembers which alarms were told, so that each turn is told once by a worker."""
+    """Remembers which alarms were logged, so that a worker logs each change once."""
 
     def __init__(self) -> None:
         self._on: set[str] = set()
@@ -41,7 +41,7 @@ class Alarms:
         self._are: dict[str, set[tuple[str, int]]] = {what: set() for what in _TURNS}
 
     def tell(self, replicas: Iterable[Replica]) -> None:
-        """Write a line for each model to which something of this happened since the last time."""
+        """Log a line for each model to which one of these things happened since the last call."""
         models = list(replicas)
         self._tell_hub_alarms(models)
         self._tell_restarts(models)
@@ -51,7 +51,7 @@ class Alarms:
         held = {(each.key, each.fold.contest.deciding_since): each for each in replicas}
         for what, (begun, ended) in _TURNS.items():
             are = {learner for learner, each in held.items() if getattr(each.fold.learner, what)}
-            # Of one that another was promoted over, nothing is known any more.
+            # A learner over which another was promoted is not reported on any more.
             for learner in sorted(are ^ (self._are[what] & held.keys())):
                 log.warning(begun if learner in are else ended, extra={"model": learner[0]})
             self._are[what] = are
@@ -62,7 +62,7 @@ class Alarms:
             for each in replicas
         }
         for learner, count in sorted(restarts.items()):
-            # What one had behind it when it was loaded or promoted is no news.
+            # Restarts from before it was loaded or promoted are no news.
             if count > self._restarts.get(learner, count):
                 log.warning(
                     "clicks are fewer than the learner expected, or more: it begins anew",
@@ -77,7 +77,7 @@ class Alarms:
         for key in sorted(on ^ (self._on & watches.keys())):
             watch = watches[key]
             log.warning(
-                "labels of hubs look wrong more often than chance has it"
+                "labels of hubs look wrong more often than by chance"
                 if watch.raised
                 else "labels of hubs look as right as others again",
                 extra={

@@ -1,4 +1,4 @@
-"""A model begun anew of what its log still holds, because another version wrote its state."""
+"""A model begun anew from what its log still holds, because another version wrote its state."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from service.meta import Meta
 
 
 def begin_anew(meta: Meta, rates: str, since: int) -> Fold:
-    """Return a fold that has heard of no round yet, of the model as its meta data has it now.
+    """Return a fold of the model as its meta data has it now, with no round folded yet.
 
-    All labels are there from the start, as last described, and all learners; they are told the
-    rates in force, empty if there are none. What was decided before event `since` was decided by
-    learners of the other version.
+    All labels (as last described) and all learners are there from the start; learners are told the
+    rates in force (`rates`, empty if there are none). Decisions before event `since` are those of
+    the other version's learners.
     """
     fold = Fold(meta.spec, meta.origin)
     labels = parse_labels(meta.labels)

@@ -59,7 +59,7 @@ def create_app(settings: Settings | None = None) -> Edge:
     ):
         app.include_router(router, dependencies=[Depends(check_query)])
         app.state.routes += router.routes
-    # Whoever looks from outside may add what it likes to the query.
+    # Probes may add what they like to the query.
     operations = ops_router(host, keys, metrics)
     app.include_router(operations)
     app.state.routes += operations.routes
@@ -84,7 +84,7 @@ def _make_app(host: Host, estimator: Estimator, watch: ReadinessWatch) -> FastAP
         version="1",
         lifespan=lifespan,
         openapi_tags=[],
-        # A client that gets a path wrong is told so; it would lose its body on the way.
+        # A client that gets a path wrong is told so: a redirect would lose its body.
         redirect_slashes=False,
     )
     app.add_exception_handler(ServiceError, _refuse)
@@ -136,7 +136,7 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     if isinstance(error.__cause__, ServiceError):
-        # FastAPI takes what the edge says about a body for a fault of the body's JSON.
+        # FastAPI mistakes what the edge says about a body for a fault in its JSON.
         return _answer(error.__cause__)
     if isinstance(error.__cause__, ClientDisconnect):
         raise error.__cause__
@@ -150,7 +150,7 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Return the methods of every route at this path; Starlette knows those of the first."""
+    """Return the methods of every route at this path; Starlette reports those of the first only."""
     # FastAPI hides an included router's routes, so they are noted when they are included.
     routes: list[BaseRoute] = [*request.app.routes, *request.app.state.routes]
     methods = {

@@ -19,7 +19,7 @@ from service.spec import MODEL_NAME, Strict
 T = TypeVar("T")
 
 DEFAULT_TENANT = "default"
-#: 256 bits: nobody guesses one, so a plain hash of it is safe to store.
+#: 256 bits: nobody can guess a key, so a plain hash of it is safe to store.
 KEY_BYTES = 32
 #: Keys that one file may hold.
 MAX_KEYS = 10_000
@@ -100,12 +100,12 @@ class Keys:
 
     @property
     def tenants(self) -> frozenset[str]:
-        """Whose keys are known."""
+        """The tenants whose keys are known."""
         return frozenset(caller.tenant for caller in self._callers.values())
 
     @property
     def open(self) -> bool:
-        """Whether no key is asked for."""
+        """Whether calls need no key."""
         return self._anybody is not None
 
     def caller(self, authorization: str | None) -> Caller:
@@ -117,7 +117,7 @@ class Keys:
         scheme, _, key = authorization.partition(" ")
         if scheme.lower() != "bearer":
             raise Unauthorized("expected Authorization: Bearer <key>, got another scheme")
-        # Looking a hash up tells nothing about the key by its timing.
+        # The timing of a hash's lookup reveals nothing about the key.
         caller = self._callers.get(sha256(key.strip().encode()).digest())
         if caller is None:
             raise Unauthorized("the API key is not known")
@@ -129,7 +129,7 @@ _ARRAY = TypeAdapter(list[ApiKey])
 
 
 def _read(path: Path, kind: TypeAdapter[T], text: bytes, line: str = "") -> T:
-    """Return what is in a keys file, or in a line of it; quote nothing of what is wrong there."""
+    """Return what is in a keys file, or in a line of it; never quote what is wrong there."""
     try:
         return kind.validate_json(text)
     except ValidationError as error:
@@ -139,7 +139,7 @@ def _read(path: Path, kind: TypeAdapter[T], text: bytes, line: str = "") -> T:
             where = ""
             expected = "JSON: one object a line, as `misclick key` prints it, or an array of them"
         elif expected == NO_SUCH_FIELD:
-            # The name of a field that nobody knows may be anything: a key, say.
+            # The name of an unknown field may be anything: a key, say.
             where, expected = where.rpartition(".")[0], "no other fields"
         elif not error.errors()[0]["loc"]:
             where = ""
@@ -153,7 +153,7 @@ def new_key(name: str, tenant: str, scopes: Sequence[str]) -> tuple[str, str]:
     Raises
     ------
     ValidationError
-        If one of them is not as the keys file has it.
+        If a keys file could not hold one of them.
     """
     key = secrets.token_urlsafe(KEY_BYTES)
     hashed = sha256(key.encode()).hexdigest()

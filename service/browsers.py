@@ -1,8 +1,9 @@
 """Keeps web pages out of a service that asks for no keys.
 
-It listens on loopback then; but a browser on the same machine calls for any page that it shows.
-A page of another site sends what needs no asking (an empty POST, say), and one whose name has come
-to resolve to 127.0.0.1 passes for ours. The first says so in `Origin`, the second in `Host`.
+Such a service listens on loopback; but a browser on the same machine calls it for any page that it
+shows. A page of another site can send what needs no preflight (an empty POST, say), and one whose
+name has come to resolve to 127.0.0.1 passes for ours. `Origin` gives away the first, `Host` the
+second.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 
 from service.errors import Forbidden, shorten
 
-#: Values of `Host` that are remembered as good: more than anybody calls one machine.
+#: Values of `Host` that are remembered as good: more names than anybody gives one machine.
 MOST_KNOWN = 64
 
 
@@ -43,7 +44,7 @@ def _why(header: str, value: bytes) -> str:
 
 
 def _name_of(authority: bytes) -> str:
-    """Return the name in `name:port`, of an IPv6 address what stands in brackets."""
+    """Return the name in `name:port`, for an IPv6 address what is in brackets."""
     text = authority.decode("latin-1").lower()
     if text.startswith("["):
         return text[1:].partition("]")[0]
@@ -51,7 +52,7 @@ def _name_of(authority: bytes) -> str:
 
 
 def _has_owner(name: str) -> bool:
-    """Whether somebody can have a name resolve to what he likes: one with dots, no address."""
+    """Whether somebody may control what a name resolves to: it has dots and is no address."""
     return "." in name and not name.endswith(".localhost") and _address(name) is None
 
 

@@ -26,8 +26,8 @@ _INSTANCE = wire.parser(wire.Instance)
 _FEEDBACK = wire.parser(wire.FeedbackIn)
 _EXAMPLE = wire.parser(wire.ExampleIn)
 _ROUND = wire.parser(wire.RoundIn)
-#: A batch is parsed and encoded in turns of so many bytes or values, some 10 ms each, so that
-#: whoever else waits is answered in between. A named value takes as long as many in a list.
+#: A batch is parsed and encoded in turns of this many bytes or values, some 10 ms each, so that
+#: others who wait are answered in between. A named value takes as long as many in a list.
 TURN_BYTES = 131_072
 TURN_VALUES = 131_072
 NAMED_VALUES = 16
@@ -132,7 +132,8 @@ class Calls:
             _check_takes_labels(replica)
             await _look_for(replica, [item.label for item in items])
             rows = await _encode(replica.fold.encoder, [item.x for item in items])
-            # Last: while rows are encoded another log may be found, with other codes.
+            # Last: while rows are encoded, the log may turn out to be another one, with other
+            # codes.
             labels = _label_codes(replica, [item.label for item in items])
             pairs = [
                 (Example(label, x), item.request_id)
@@ -241,7 +242,7 @@ def _decision_out(replica: Replica, decided: Decided) -> DecisionOut:
 
 
 def _receipt(verdict: Verdict) -> Receipt:
-    # The scripts say no other status and no other bit.
+    # The scripts answer no other status and no other bit.
     status, feedback = cast(wire.Status, verdict.status), cast("wire.Bit | None", verdict.feedback)
     return Receipt(status, verdict.seq, feedback)
 

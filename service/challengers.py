@@ -1,15 +1,14 @@
 """Learners that learn from a model's log without deciding, and what they would have done.
 
-A round was decided by somebody else, so a challenger learns from the label that was shown and
-the probability that it was shown with, as logged; but what it takes for its own best label is
-its own: some updates take away from the label that they themselves would have shown. With that
-every learner that takes feedback may be a challenger.
+Somebody else decided the round, so a challenger learns from the label shown and its propensity, as
+logged; but as the best label it takes its own, because some updates subtract from the label that
+the learner itself would have shown. So every learner that takes feedback may be a challenger.
 
-Before it learns from a round, a challenger writes down what it would have done in it. So its
-value can be told from rounds that it had not learned from (progressive validation).
+Before it learns from a round, a challenger writes down what it would have done in it. So its value
+can be estimated from rounds that it had not learned from (progressive validation).
 
-So does the deciding learner in rounds that were decided outside of the service, and beside
-challengers in its own, when it hears of them, which may be long after: to be compared with them.
+The deciding learner does so, too, for comparison: in rounds that were decided outside the service
+and, beside challengers, in its own when their feedback comes, which may be long after.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ class Record:
     """What a learner would have done in the last `RECORDED` rounds, just before it learned."""
 
     def __init__(self) -> None:
-        # Room is made with the first round: most learners decide every one themselves.
+        # Room is made with the first round: most learners decide all rounds themselves.
         self._ring = _ring(0)
-        #: Rounds so far, those that it no longer holds included; for reading.
+        #: Rounds so far, including those no longer held; read only.
         self.count = 0
 
     def add(self, seq: int, probability: float, shown: int) -> None:
@@ -76,7 +75,7 @@ class Record:
         return Recorded(seqs[places], probabilities[places], shown[places])
 
     def state(self) -> State:
-        """Return the rounds where they lie, so that a snapshot changes where rounds came."""
+        """Return the ring as it lies, so that a snapshot changes only where rounds came."""
         seqs, probabilities, shown = (values[: self.count].copy() for values in self._ring)
         return {
             "count": self.count,
@@ -87,7 +86,7 @@ class Record:
 
     @classmethod
     def from_state(cls, state: Mapping[str, StateValue], n_labels: int) -> Self:
-        """Return the record of this state; raise ValueError if it is none."""
+        """Return the record of this state; raise ValueError if it is invalid."""
         self = cls()
         count = state["count"]
         if type(count) is not int or count < 0:
@@ -137,7 +136,7 @@ class Challenger:
 
     @property
     def name(self) -> str:
-        """By what it is promoted."""
+        """The name by which it is promoted."""
         return self.named.name
 
     def follow(self, outcome: Outcome, uniform: float, seq: int) -> None:
@@ -156,7 +155,7 @@ class Challenger:
         learner: Mapping[str, StateValue],
         record: Mapping[str, StateValue],
     ) -> Self:
-        """Return the challenger with these states; ValueError or LearnersError if it is none."""
+        """Return the challenger with these states; ValueError or LearnersError if invalid."""
         self = cls(named, LEARNERS[named.learner.kind].from_state(learner))
         self.record = Record.from_state(record, self.learner.n_labels)
         return self
@@ -176,11 +175,11 @@ _LEARNERS = TypeAdapter(list[NamedLearner])
 
 
 def rate_kinds(learners: Sequence[NamedLearner]) -> list[str]:
-    """Return the kinds of those learners, the deciding one first, for whom rates are estimated.
+    """Of learners, the deciding one first, return the kinds for which rates are estimated.
 
-    It is the deciding one's alone where it needs noise rates: no challenger changes what it is
-    told, or how often. Else those of the challengers that need any. Where all who use rates find
-    them themselves, an estimate is for these.
+    If the deciding one needs noise rates, it is its kind alone: no challenger changes what it is
+    told, or how often. Else it is the kinds of the challengers that need any. If all that use rates
+    find them themselves, an estimate is for these.
     """
     kinds = [each.learner.kind for each in learners]
     users = [kind for kind in kinds if kind in LEARNERS and LEARNERS[kind].takes_rates]
@@ -189,7 +188,7 @@ def rate_kinds(learners: Sequence[NamedLearner]) -> list[str]:
 
 
 def no_rates(deciding: Learner) -> Invalid:
-    """Return the refusal of a model of which no learner uses noise rates."""
+    """Return the error for a model without a learner that uses noise rates."""
     what = "a learner that uses noise rates"
     if deciding.takes_feedback:
         # Only such a model can have challengers.
@@ -198,7 +197,7 @@ def no_rates(deciding: Learner) -> Invalid:
 
 
 def give_rates(learner: Learner, rates: Rates) -> None:
-    """Let a learner use these rates: each label's own, where it can and they are known."""
+    """Let a learner use these rates: each label's own, where it can use them and they are known."""
     each = rates.of_labels(learner.n_labels)
     if each is None or not learner.takes_label_rates:
         learner.set_rates(rates.rho_0, rates.rho_1)

@@ -15,14 +15,14 @@ COMMANDS = {
     "serve": ("service.serve_command", "run the service"),
     "replay": ("service.replay_command", "replay a data set as a noisy click stream"),
     "demo": ("service.demo_command", "show the whole loop on real data in a minute or two"),
-    "noise": ("service.noise_command", "what is known of how a model's clicks lie"),
+    "noise": ("service.noise_command", "how noisy a model's clicks are"),
     "evaluate": ("service.evaluate_command", "what a model's policies are worth, from its log"),
-    "relearn": ("service.relearn_command", "make another model of a model's log"),
+    "relearn": ("service.relearn_command", "make another model from a model's log"),
     "key": ("service.key_command", "make an API key"),
 }
-#: What a shell says of a process that Ctrl-C ended.
+#: The exit status that shells report for a process that Ctrl-C ended.
 INTERRUPTED = 130
-#: As rich ends a command whose table nobody reads to its end.
+#: The status with which rich ends a command whose table nobody reads to its end.
 UNREAD = 1
 UNWRITTEN = 2
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             _write_out()
     except BrokenPipeError:
-        # Whoever read has read enough, as `head` does: that is no news.
+        # Whoever read has read enough, as `head` does: nothing to report.
         _drop_output()
         return UNREAD
     except KeyboardInterrupt:
@@ -48,12 +48,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(given: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # An output that knows no ± must not end a command.
+            # An output that cannot encode ± must not end a command.
             stream.reconfigure(errors="replace")
     parser = argparse.ArgumentParser(
         prog="misclick",
         description="Online learning that survives misclicks.",
-        epilog="misclick COMMAND --help says more of a command.",
+        epilog="misclick COMMAND --help says more about a command.",
     )
     parser.add_argument("--version", action="version", version=f"misclick {version('misclick')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -65,14 +65,14 @@ def _run(given: list[str]) -> int:
             commands.add_parser(name, help=what)
     args, unknown = parser.parse_known_args(given)
     if unknown:
-        # The parser of all commands would show its own options, which are none of the command's.
+        # The parser of all commands would show its own options, not the command's.
         commands.choices[args.command].error(f"unrecognized arguments: {' '.join(unknown)}")
     status: int = args.run(args)
     return status
 
 
 def _write_out() -> None:
-    """Write what is buffered: Python itself, at its end, could only say that it failed."""
+    """Write what is buffered: Python itself, when it ends, could only say that it failed."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -85,7 +85,7 @@ def _write_out() -> None:
 
 
 def _drop_output() -> None:
-    """Let Python write what is left to nowhere when it ends."""
+    """Let Python discard what is left when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

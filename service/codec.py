@@ -4,7 +4,7 @@
 
     bytes = b"MCS1" | header length 4 (little endian) | header | arrays, one after the other
 
-The header is JSON with sorted names: of each value its scalar, or dtype and shape.
+The header is JSON with sorted names: for each value its scalar, or dtype and shape.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ MAGIC = b"MCS1"
 DTYPES = frozenset({"<f8", "<f4", "<i8", "<i4", "<i2", "<u8", "<u4", "<u2", "|u1", "|i1", "|b1"})
 
 
-#: Arrays longer than this are cut at its multiples, so that what changed little is stored anew
-#: in a few parts: 256 rows of a window of 64 features each.
+#: Arrays longer than this are cut at its multiples, so that after a small change only a few parts
+#: are stored anew: 256 rows of a window of 64 features each.
 PART_BYTES = 65_536
 #: Longest header that is read: some 50 arrays, and the names of 1,024 labels.
 MAX_HEADER_BYTES = 4 * 1024 * 1024
 
 
 class CodecError(ValueError):
-    """The bytes are no state that `encode_state` wrote."""
+    """The bytes are not a state that `encode_state` wrote."""
 
 
 def encode_state(state: Mapping[str, StateValue]) -> bytes:
@@ -49,7 +49,7 @@ def encode_state(state: Mapping[str, StateValue]) -> bytes:
 
 
 def encode_parts(state: Mapping[str, StateValue]) -> list[bytes]:
-    """Return `encode_state` in parts: a long array's places are in the same part each time.
+    """Return `encode_state` in parts: each place of a long array is always in the same part.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def encode_parts(state: Mapping[str, StateValue]) -> list[bytes]:
 
 
 def _parts(pieces: list[bytes]) -> Iterator[bytes]:
-    """Cut what is long; join what is short with what is short beside it."""
+    """Cut long pieces; join short ones with short neighbours."""
     short: list[bytes] = []
     for piece in filter(None, pieces):
         if len(piece) <= PART_BYTES:

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 API_KEY_VARIABLE = "MISCLICK_API_KEY"
 #: A service that restarts must not end hours of replay, or the wait for an estimate.
 PATIENT = Retries(tries=14)
-#: What a shell says of a process that Ctrl-C ended.
+#: The exit status that shells report for a process that Ctrl-C ended.
 INTERRUPTED = 130
-#: Seconds within which a loop's next turn is waited for. A turn takes longer where a service does
-#: not answer, or thousands of rounds are decided at once.
+#: Seconds to wait for a loop's next turn. A turn takes longer where a service does not answer, or
+#: thousands of rounds are decided at once.
 TURN_S = 1
 
 
@@ -46,12 +46,12 @@ def ended(command: str, error: BaseException, *, stopped: str = "stopped") -> in
     error
         What ended it.
     stopped
-        What is said of Ctrl-C.
+        What to say of Ctrl-C.
 
     Raises
     ------
     BrokenPipeError
-        If that ended it: nobody reads any more, and `misclick` ends as others do then.
+        If that ended it: nobody reads any more, and `misclick` ends as other programs do then.
     """
     if isinstance(error, BrokenPipeError):
         raise error
@@ -67,10 +67,10 @@ def ended(command: str, error: BaseException, *, stopped: str = "stopped") -> in
 def ending_in_order() -> Iterator[Callable[[], None]]:
     """Treat a request to end, and a closed terminal, like Ctrl-C: clean up, then go.
 
-    But a closed terminal does not matter to what was started with `nohup`. Gives what a long loop
-    has to call in each of its turns: there it ends. Raised wherever it comes, an interrupt gets
-    lost where a finalizer runs, and leaves what it comes into half done. Only where no turn comes
-    for a while, or somebody asks again, it is.
+    But a closed terminal does not matter to what was started with `nohup`. Yields what a long loop
+    has to call in each of its turns: the interrupt is raised there. Raised anywhere, it could get
+    lost in a finalizer, or leave something half done; so it is only where no turn comes for a
+    while, or somebody asks again.
     """
     asked = False
 
@@ -135,6 +135,6 @@ def _value(text: str) -> bool | int | float | str:
             value = number(text)
         except ValueError:
             continue
-        # JSON has no others; as a word it is refused by its name.
+        # JSON has no NaN or infinity; as a word it is refused by its name.
         return value if math.isfinite(value) else text
     return text

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar, cast
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-#: Items of one call: Redis runs them in about a millisecond, and nobody else meanwhile.
+#: Items of one call: Redis takes about a millisecond for them, and runs nothing else meanwhile.
 MOST_ITEMS = 128
 #: Commits under way at once.
 MOST_COMMITS = 2
@@ -55,7 +55,7 @@ class GroupCommit(Generic[Item, Answer]):
         try:
             while self._waiting:
                 await self._commit_some()
-                # Others have their turn: a commit may have taken long, and awaited nothing.
+                # Others have their turn: a commit may have taken long without awaiting anything.
                 await asyncio.sleep(0)
         finally:
             # In the same turn in which nothing was found waiting: a callback of the task would

@@ -15,7 +15,7 @@ from typing import Any
 
 from service.errors import Detail, Invalid, Malformed, ServiceError, quote, shorten
 
-#: A body that is wrong is parsed again to name the feature, up to this size.
+#: A wrong body of up to this size is parsed again, to name the feature.
 EXPLAIN_BYTES = 262_144
 NO_SUCH_FIELD = "no such field"
 A_FEATURE = "a finite number or, where named, a string"
@@ -167,15 +167,15 @@ _EXPECTED = {
     "literal_error": "{expected}",
     "enum": "{expected}",
 }
-#: What pydantic begins with where the table has nothing.
+#: Beginnings of pydantic's messages that are cut off where the table has no entry.
 _PREAMBLE = re.compile(r"^(Value error, |Input should be )")
-#: What came where it is the number of items that is wrong.
+#: What an error says came where the number of items is wrong.
 _COUNTED = {"too_short": "fewer", "too_long": "more"}
 #: Parts of a place in `features` that the body does not have: which member of a union was tried.
 _VARIANTS = frozenset({"dense", "named", "hashed", "number", "category"})
 #: What pydantic adds to the place of a key, whose value it did not look at yet.
 _KEY = "[key]"
-#: A default that hangs on other fields, of which some were wrong: nobody asked for it.
+#: A default that depends on other fields, some of them wrong: nobody asked for it.
 _NO_DEFAULT = "default_factory_not_called"
 _PLAIN = frozenset({"bool", "int", "float", "str"})
 
@@ -205,9 +205,9 @@ def _detail(one: Mapping[str, Any]) -> Detail:
     if kind == "union_tag_invalid":
         tags = f"one of {context['expected_tags']}"
         return Detail(_where([*loc, "type"]), tags, shorten(repr(context["tag"])))
-    # Our own words quote the body: only a text of this table is a format.
+    # Our own words quote the body: only the table's texts are formats.
     if kind == "too_short" and isinstance(one.get("input"), str):
-        # So is a secret counted.
+        # A secret: its characters are counted as items are.
         kind = "string_too_short"
     known = _EXPECTED.get(kind)
     expected = shorten(_PREAMBLE.sub("", one["msg"]))
@@ -222,7 +222,7 @@ def _detail(one: Mapping[str, Any]) -> Detail:
 
 def _where(loc: list[Any]) -> str:
     if loc[:1] == ["features"]:
-        # A label may have such a name too, and then numbers under it.
+        # A label may have such a name, too, and then has numbers under it.
         inner = (p for p, n in pairwise(loc) if p not in _VARIANTS or isinstance(n, int))
         loc = [*inner, *loc[-1:]]
     text = "".join(

@@ -34,7 +34,7 @@ from service.spec import (
 
 
 class Anew(NamedTuple):
-    """How often a learner began anew, and the events at which it last did, and the time before."""
+    """How often a learner began anew, and at which events the last time and the time before."""
 
     times: int = 0
     seq: int = 0
@@ -61,19 +61,19 @@ class Contest:
     def __init__(self, spec: ModelSpec, size: int) -> None:
         self._spec = spec
         self._size = size
-        #: The learner that decides, for reading, and its name and spec.
+        #: The learner that decides (read only), and its name and spec.
         self.learner = make_learner(spec.learner, size, len(spec.labels), "learner")
         self.deciding = spec.learners[0]
         #: Decisions made before this event were made by another learner.
         self.deciding_since = 0
-        #: What it would have done in rounds decided outside of the service and, beside challengers,
-        #: in all others when their feedback came; for reading.
+        #: What it would have done in rounds decided outside the service and, beside challengers, in
+        #: all others when their feedback came; read only.
         self.record = Record()
         #: Noise rates as last set; None if never.
         self.rates: Rates | None = None
-        #: Of learners that began anew with the rates that they find; for reading.
+        #: Of learners that began anew with the rates that they find; read only.
         self.began_anew: dict[str, Anew] = {}
-        #: What labels are like, by code, as last said; for reading.
+        #: What labels are like, by code, as last described; read only.
         self.label_features: dict[int, list[float]] = {}
         self._challengers: list[Challenger] = []
         for i, each in enumerate(spec.challengers):
@@ -85,7 +85,7 @@ class Contest:
 
     @property
     def challengers(self) -> Sequence[Challenger]:
-        """Those who learn without deciding, for reading."""
+        """The learners that do not decide; read only."""
         return tuple(self._challengers)
 
     @property
@@ -95,14 +95,14 @@ class Contest:
 
     @property
     def learners(self) -> list[Learner]:
-        """The learner that decides and its challengers', for reading."""
+        """The learner that decides, and the challengers'; read only."""
         return [self.learner, *(each.learner for each in self._challengers)]
 
     @property
     def rate_user(self) -> Learner | None:
-        """The learner whose noise rates are told: the deciding one, or else a challenger.
+        """The learner whose noise rates are reported: the deciding one, or else a challenger.
 
-        Of challengers it is one that uses each label's, if there is one; None where nobody uses
+        Of challengers it is one that uses each label's, if there is one; None where no learner uses
         any.
         """
         users = [learner for learner in self.learners if learner.takes_rates]
@@ -113,7 +113,7 @@ class Contest:
     def new_challenger(self, named: NamedLearner, where: str) -> Challenger:
         """Return a challenger that begins now; raise Invalid if this model cannot have it.
 
-        `where` stands before the names of its fields in what is said of them.
+        In errors `where` stands before the names of its fields.
         """
         if len(self._challengers) == MAX_CHALLENGERS:
             raise Invalid.of("challengers", f"at most {MAX_CHALLENGERS}", "one more")
@@ -131,7 +131,7 @@ class Contest:
                 give_rates(learner, self.rates)
             self._describe_labels_to(learner, at)
         except LearnersError as error:
-            # What the others made no use of was not looked at; an import may bring anything.
+            # What no other learner used was never checked; an import may bring anything.
             raise of_learner(at, error) from error
         return Challenger(named, learner)
 
@@ -184,7 +184,7 @@ class Contest:
     ) -> None:
         """Let the deciding learner learn from a round that was decided after `decided_seq`.
 
-        With a `uniform` it writes down what it would do by now, as challengers do.
+        With a `uniform` it first writes down what it would do now, as challengers do.
         """
         own = None if uniform is None else self.learner.distribution(outcome.x)
         if decided_seq < self.deciding_since:
@@ -214,7 +214,7 @@ class Contest:
                 self.began_anew[named.name] = Anew(learner.restarts, seq, last.seq)
 
     def set_rates(self, rates: Rates) -> None:
-        """Let the learners that these noise rates are for use them."""
+        """Give these noise rates to the learners that they are for."""
         takers = [learner for learner in self.learners if self._tells(learner, rates)]
         for learner in takers or [self.learner]:
             give_rates(learner, rates)
@@ -224,7 +224,7 @@ class Contest:
         """Whether a learner is told these rates.
 
         One that finds rates itself is not told an estimate that others needed, unless the spec
-        asks for estimates: it learns as it would without these others.
+        asks for estimates: it learns as it would without the others.
         """
         if not (learner.learns_rates and rates.estimated):
             return learner.takes_rates
@@ -271,18 +271,18 @@ class Contest:
         place = self._challengers.index(found)
         self._challengers[place] = Challenger(self.deciding, self.learner, self.record)
         self.learner, self.deciding, self.record = found.learner, found.named, found.record
-        # A model that was begun anew goes once more through promotions before that.
+        # A model that was begun anew goes through earlier promotions once more.
         self.deciding_since = max(seq, self.deciding_since)
 
     def _keep(self, challengers: list[Challenger]) -> None:
-        """Forget the others, and when they began anew."""
+        """Forget all other challengers, and when they began anew."""
         self._challengers = challengers
         names = {each.name for each in self.named}
         self.began_anew = {name: at for name, at in self.began_anew.items() if name in names}
 
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:
-        """Return every learner, and what a model that never changed any does not have."""
+        """Return every learner, and whatever else has been set or changed."""
         state: State = {f"learner.{name}": v for name, v in self.learner.state().items()}
         if self.record.count:
             state |= {f"record.{name}": v for name, v in self.record.state().items()}
@@ -334,7 +334,7 @@ class Contest:
 
 
 def part_of(state: Mapping[str, StateValue], prefix: str) -> State:
-    """Return what a state has under names with this prefix, without it."""
+    """Return what a state has under names with this prefix, which is removed."""
     return {
         name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
     }

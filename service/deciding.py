@@ -1,4 +1,4 @@
-"""Decides what was asked together at once, and refuses each ask for itself."""
+"""Decides at once what was asked together; each ask is refused on its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def decide_each(
 ) -> list[Decision | Exception]:
     """Return a decision for each ask, or the error that refuses it; bit for bit `Fold.decide`.
 
-    What is asked of all labels is decided at once, for a half to a seventh of the time.
+    Asks that allow all labels are decided at once, in a half to a seventh of the time.
     """
     if len(asks) == 1:
         return [_decide_alone(fold, asks[0], nonces[0])]
@@ -37,7 +37,7 @@ def decide_each(
     if len(free) > 1:
         xs = np.array([asks[place].x for place in free])
         repeatable = [asks[place].request_id is not None for place in free]
-        # If one cannot be decided, each is tried alone below: the others can.
+        # If one cannot be decided, each is tried alone below, because the others can.
         with contextlib.suppress(Exception):
             made = fold.decide_many(xs, [nonces[place] for place in free], repeatable)
             found.update(zip(free, made, strict=True))
@@ -53,9 +53,9 @@ def _decide_alone(fold: Fold, ask: Ask, nonce: bytes) -> Decision | Exception:
     except InputError as error:
         if ask.allowed is None:
             return error
-        # They could be chosen when they were asked for.
+        # They have been retired since they were asked for.
         names = [fold.labels[code] for code in ask.allowed]
         return Invalid.of("allowed", "at least one label that is not retired", names)
     except Exception as error:
-        # Whatever it is, it is this one's answer and no other's.
+        # Whatever the error, it is the answer to this ask alone.
         return error

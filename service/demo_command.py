@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 NOISES = ((0.15, 0.15), (0.2, 0.4))
 #: Share of exploration. A tenth lets both learners settle within the demo.
 GAMMA = 0.1
-#: Long enough for the gap to open; half a minute to two on two cores, as busy as they are.
+#: Long enough for the gap to open; half a minute to two on two cores, depending on their load.
 ROUNDS = 40_000
 #: Rounds decided by one call: a call costs the client as much as some twenty decisions.
 BATCH = 100
@@ -47,7 +47,7 @@ STOP_S = 20.0
 
 
 class DemoError(Exception):
-    """The demo's service does not start or does not live."""
+    """The demo's service did not start, or ended."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the demo and leave nothing running; return the exit status."""
     console = terminal()
     try:
-        # What is wrong with the options is told before the service starts, and the minute or two
-        # that the replay takes before the picture is drawn.
+        # Wrong options are reported before the service starts, not after the minute or two of the
+        # replay, when the picture is drawn.
         streams = _streams(args)
         args.png.parent.mkdir(parents=True, exist_ok=True)
         check_outputs(png=args.png)
@@ -186,7 +186,7 @@ def _summarise(
     panels = {noise_title(*rates): replay.tracks for rates, replay in replays.items()}
     with writing("png", args.png):
         plot(panels, args.png, title=f"Image segments, {args.rounds:,} rounds of noisy clicks")
-    # A folder may be called as rich's markup is.
+    # A folder's name may look like rich's markup.
     console.print(f"The error curves: {args.png.resolve()}", soft_wrap=True, markup=False)
 
 
@@ -205,7 +205,7 @@ def running_service() -> Iterator[str]:
         # On a tether: a demo that is killed cannot stop it.
         command = [sys.executable, "-m", "service.tether", "serve"]
         command += ["--port", "0", "--data-dir", str(Path(folder) / "data")]
-        # Settings of the user's own service do not belong to this one.
+        # Settings of the user's own service must not reach this one.
         environ = {k: v for k, v in os.environ.items() if not k.startswith("MISCLICK_")}
         with log.open("wb") as output:
             # A session of its own: Ctrl-C ends the demo, and the demo ends the service.

@@ -1,10 +1,10 @@
-"""The outermost layer: limits, times and counts every request; shortens the hot calls.
+"""The outermost layer: limits, times and counts every request; a shortcut for the hot calls.
 
-Starlette has no body limit and FastAPI's routing costs more than a round of a learner, and reads
-the body before it asks who sent it. So requests pass here first: whose key it is comes before all
-else, a body is counted as it streams in, and too many requests at once are turned away. Predict
-and feedback of one instance go straight to `Calls`, which their FastAPI routes call too; without
-the shortcut the same answers take 150 microseconds longer.
+Starlette has no body limit; FastAPI's routing costs more than a round of a learner, and it reads
+the body before it asks who sent it. So requests pass here first: the key is checked before all
+else, a body is counted as it streams in, and too many requests at once are turned away. Predict and
+feedback of one instance go straight to `Calls`, which their FastAPI routes call too; without the
+shortcut the same answers take 150 microseconds longer.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 PREFIX = "/v1/models/"
 #: Longest body of a new model, and of a change of labels, where `max_body_bytes` is less: 1,024
-#: labels with all that they may be like take .8 MB. All of it is parsed in one go.
+#: labels with as many features as they may have take .8 MB. All of it is parsed in one go.
 MAX_SPEC_BYTES = 1_048_576
 #: Bytes of bodies that one worker holds at once (and one body always). Parsed, they take three
 #: times as much.
@@ -55,13 +55,13 @@ MOST_HELD_BYTES = 128 * 2**20
 #: Share of the calls of one worker that one of several tenants may have under way: whoever sends
 #: half a body, or reads no answers, should not keep the others out.
 TENANT_SHARE = 0.75
-#: Counted as the status of a request whose client went away, as other servers do.
+#: Status counted for a request whose client went away, as other servers do.
 CLIENT_GONE = 499
 #: Methods that metrics tell apart: anybody may invent others.
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-#: Those that acknowledge nothing: they are answered whatever Redis would lose.
+#: Those that acknowledge nothing: they are answered even if Redis could lose data.
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
-#: And what ends the path of calls that only read though they have a body.
+#: How the paths of calls end that only read although they have a body.
 READING_POST = "/neighbors"
 
 
@@ -131,7 +131,7 @@ class Edge:
         except ServiceError as error:
             await answer.refuse(error)
         except ClientDisconnect:
-            # It went away before its body was here: nothing was done, nobody waits.
+            # The client went away before its body was here: nothing was done, nobody waits.
             answer.status = CLIENT_GONE
         except Exception:
             log.exception("a request failed", extra={"path": path})
@@ -147,7 +147,7 @@ class Edge:
         return self._keys.caller(None if authorization is None else authorization.decode("latin-1"))
 
     def _enter(self, tenant: str, method: str, path: str) -> str:
-        """Count a call of this tenant, or raise: TooManyRequests, or Unavailable for its kind."""
+        """Count a tenant's call, or raise TooManyRequests; Unavailable for calls with changes."""
         of_tenant = self._active_of.get(tenant, 0)
         if self._active >= self._settings.max_requests:
             raise TooManyRequests(f"{self._active} requests are being answered")
@@ -188,7 +188,7 @@ class Edge:
     def _limited(self, scope: Scope, receive: Receive) -> Iterator[Receive]:
         """Yield a `receive` that raises once the body is over its limit or too slow.
 
-        So it does, too, where it would be too much beside the bodies of others.
+        It also raises where the bodies held at once would become too many bytes.
         """
         path: str = scope["path"]
         held = not path.endswith("/import")
@@ -259,7 +259,7 @@ class _Answer:
             await self.json(wire.error_body(error), error.status, *error_headers(error))
 
     async def fail(self) -> None:
-        """Say that something went wrong that nobody foresaw, unless an answer has begun."""
+        """Say that something unforeseen went wrong, unless an answer has begun."""
         if not self.status:
             await self.json(wire.FAILED, 500)
 
@@ -267,7 +267,7 @@ class _Answer:
 class _Patience:
     """A time limit that turns into Malformed: the body did not come.
 
-    It is what asyncio.timeout does, for a fifth of the 3 microseconds.
+    It does what asyncio.timeout does, in a fifth of its 3 microseconds.
     """
 
     def __init__(self, end_s: float) -> None:
@@ -280,7 +280,7 @@ class _Patience:
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
-        # Somebody else may have cancelled the task too, and that stands.
+        # Somebody else may have cancelled the task, too, and that stands.
         if self._late and self._task.uncancel() == 0:
             raise Malformed("the body did not come in time (body_timeout_s)") from None
 
@@ -305,8 +305,8 @@ def error_headers(error: ServiceError) -> list[tuple[bytes, bytes]]:
 def check_content_type(value: bytes | None, known: tuple[bytes, ...]) -> bytes:
     """Return the media type if it is a known one; raise UnsupportedMediaType.
 
-    It also keeps web pages out: a browser sends these types to another origin only after
-    asking, and nobody here says yes.
+    It also keeps web pages out: a browser sends these types to another origin only after a
+    preflight, which is never granted here.
     """
     media_type = (value or b"").partition(b";")[0].strip().lower()
     if media_type not in known:

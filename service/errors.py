@@ -157,7 +157,7 @@ def shorten(value: object) -> str:
 
 
 def quote(value: object) -> str:
-    """Return a wrong value as JSON has it, shortened; of a container only what it is.
+    """Return a wrong value as JSON has it, shortened; of a container only its type.
 
     Examples
     --------

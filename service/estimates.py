@@ -1,13 +1,12 @@
 """Estimates of the noise rates, from the claim to the `rates` event.
 
-An estimate is due when so many feedbacks have come since the last one, when clicks were seen to
-have changed, or when somebody asks.
-One worker claims it for a limited time and starts a process of its own for it
-(`service.trainer`), which reads a slice of the log, trains, and ends the claim: the result goes
-into the model's history and, if it can be trusted, into the log as one event that every worker
-folds at the same seq. A process that is killed loses its claim, and the next worker begins
-again; a result without a valid claim is refused, so no estimate becomes two events. Cancelling
-ends the claim with a result that says so; the process finds its claim lost.
+An estimate is due when enough feedbacks have come since the last one, when clicks were seen to have
+changed, or when somebody asks. One worker claims it for a limited time and starts a process of its
+own for it (`service.trainer`), which reads a slice of the log, trains, and ends the claim: the
+result goes into the model's history and, if it can be trusted, into the log as one event that every
+worker folds at the same seq. A process that is killed loses its claim, and the next worker begins
+again; a result without a valid claim is refused, so no estimate becomes two events. Cancelling ends
+the claim with a result that says so; the process finds its claim lost.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ LEASE_MS = 15_000
 MOST_TRIES = 3
 #: Results that a model's history keeps.
 HISTORY = 20
-#: Exit status of a trainer that found its claim lost, which is no failure: it was cancelled, or
-#: too slow, and then another one is at it.
+#: Exit status of a trainer that found its claim lost, which is no failure: it was cancelled, or too
+#: slow, and then another one has taken over.
 CLAIM_LOST = 3
-#: Looks at an estimate that ends, or changes hands, while it is being cancelled.
+#: Tries to cancel an estimate that ends, or changes hands, meanwhile.
 CANCEL_TRIES = 5
 
 #: How an estimate ends.
@@ -77,8 +76,8 @@ class Estimates:
         """Claim the next estimate if it is due and free.
 
         It is due when it is asked for, `every` feedbacks after the last one (silence among them
-        where it is a missing click), and when clicks were seen to have changed at an event that
-        the last one has not seen.
+        where it means no click), and when clicks were seen to have changed at an event that the
+        last one has not seen.
         """
         token = secrets.token_hex(8)
         keys = [self._address.part("meta"), self._address.part("estimate")]
@@ -95,7 +94,7 @@ class Estimates:
         return bool(reply[0] == b"ok")
 
     async def finish(self, token: str, nonce: bytes, record: bytes, result: Estimate) -> bool:
-        """End a claim with its result, and `record` as a rates event unless it is empty."""
+        """End a claim with its result, and log `record` as a rates event unless it is empty."""
         return await self._end(token, result, "trusted" if record else "refused", nonce, record)
 
     async def give_up(self, claim: Claim) -> bool:
@@ -154,12 +153,12 @@ class Estimates:
         return Tally(ended, None if took is None else float(took), running)
 
     async def _look(self, *fields: str) -> tuple[bool, list[Any]]:
-        """Return whether somebody is at an estimate, and what Redis has in these fields."""
+        """Return whether an estimate is being made, and what Redis has in these fields."""
         pipeline = self._store.client.pipeline(transaction=False)
         pipeline.time()
         pipeline.hmget(self._address.part("estimate"), "lease", *fields)
         clock, (lease, *found) = await self._store.guard(pipeline.execute())
-        # Who was killed keeps his token, until somebody else begins again.
+        # A trainer that was killed keeps its token until another begins again.
         return lease is not None and int(lease) > ms_of(clock), found
 
 

@@ -17,18 +17,18 @@ from service.settings import ENV_PREFIX, Settings
 
 log = logging.getLogger("misclick.estimator")
 
-#: How often a worker looks whether an estimate is due.
+#: How often a worker checks whether an estimate is due.
 ESTIMATE_S = 1.0
-#: A trainer that has not ended by itself so long after its time limit is killed.
+#: A trainer that has not ended by itself this long after its time limit is killed.
 GRACE_S = LEASE_MS / 1000 + 15.0
-#: How often a trainer is looked at, whether it has ended.
+#: How often to check whether a trainer has ended.
 POLL_S = 0.05
 #: How long a trainer gets to end when the worker is stopped.
 STOP_S = 2.0
 
 
 class Estimator:
-    """Claims due estimates of this worker's models and has a process of its own make each."""
+    """Claims due estimates of this worker's models and starts a process for each."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -68,8 +68,8 @@ class Estimator:
 
 def start_trainer(settings: Settings, replica: Replica, claim: Claim) -> subprocess.Popen[bytes]:
     """Start the process that makes a claimed estimate."""
-    # Not asyncio's: on uvloop a child is handed down the listening socket, and then nobody can
-    # listen there as long as a trainer outlives its worker.
+    # Not asyncio's: on uvloop a child inherits the listening socket, and then nobody can listen
+    # there while a trainer outlives its worker.
     about = (replica.key, replica.address.uid, claim.token, str(claim.number))
     return subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "service.trainer", *about],
@@ -85,7 +85,7 @@ async def _ended(process: subprocess.Popen[bytes]) -> int:
 
 
 async def _end(process: subprocess.Popen[bytes]) -> None:
-    """Stop a trainer, if need be at once: whoever cancels does not wait for long."""
+    """Stop a trainer, by force if need be: whoever cancels does not wait for long."""
     if process.poll() is not None:
         return
     process.terminate()

@@ -1,7 +1,7 @@
 """What a model's policies are worth, from the newest rounds of its log.
 
-Each policy is evaluated on rounds that it had not learned from: the deciding one by what it
-showed; it, where others decided, and challengers by what they wrote down as they learned
+Each policy is evaluated on rounds that it had not learned from: the deciding one by what it showed;
+challengers, and the deciding one where others decided, by what they wrote down before they learned
 (`challengers`); and the others never learn. Reading the log takes turns with the event loop; the
 arithmetic, on a bounded number of values, is done in a thread.
 """
@@ -40,11 +40,10 @@ MOST_VALUES = 2_097_152
 MOST_ENTRIES = 200_000
 #: Constant labels that are evaluated, those shown most often.
 MOST_CONSTANT = 20
-#: Below this an interval, which takes sums for normal, promises too much.
+#: Below this an interval, which assumes normal sums, promises too much.
 LEAST_EFFECTIVE = 100
-#: Weights average 1 where the log could show all that the policy does and says truly how probable
-#: it was: but for chance, and for what propensities do that are told with two digits (a seventh as
-#: .14).
+#: Weights average 1 where the log could show all that the policy does and its propensities are
+#: true, except for chance, and for propensities rounded to two digits (a seventh as .14).
 ROUNDED = 0.03
 #: Standard deviations by which averages hardly ever differ by chance.
 FAR = 4.0
@@ -59,13 +58,13 @@ class Told(NamedTuple):
     active: NDArray[np.bool_]
     rates: AssumedRates
     rates_from: RatesFrom
-    #: Clicks of rounds that ended before this event were of other noise, perhaps.
+    #: Rounds that ended before this event may have had other noise.
     rates_since: int
     rates_doubt: str
     deciding: str
     deciding_since: int
     #: What the deciding learner would have done in rounds that were decided elsewhere and, beside
-    #: challengers, in its own when it heard of them.
+    #: challengers, in its own when their feedback came.
     record: Recorded
     challengers: dict[str, Recorded]
 
@@ -87,7 +86,7 @@ async def evaluate(store: Store, replica: Replica, most: int) -> EvaluationOut:
     fold = replica.fold
     widest = max(fold.encoder.size, len(fold.labels))
     most = min(most, RECORDED, MOST_VALUES // widest)
-    # The fold goes on while the log is read: what it says has to be of one moment.
+    # The fold goes on while the log is read: all that is taken from it has to be of one moment.
     told = _told(fold)
     newest = await read_newest(store, replica.address, told.seq, most, MOST_ENTRIES)
     doubt = doubt_of(newest.rounds)
@@ -127,13 +126,13 @@ class _Policy(NamedTuple):
     shown: NDArray[np.intp] | None = None
     #: Whether it decided all of them: what it showed is what was logged.
     decided: bool = False
-    #: What its gain is told of, and over, where that is not all of it, and what was shown.
+    #: What its gain compares with what, if not all of it with what was shown.
     compared: tuple[_Policy, _Policy] | None = None
 
 
 def _evaluate(newest: Newest, told: Told, doubt: str) -> EvaluationOut:
     rates, policies = told.rates, list[PolicyOut]()
-    # What it has found since then says nothing of the noise before.
+    # Rates found since then say nothing about the noise before.
     logged = [each for each in newest.rounds if each.seq > told.rates_since]
     if len(logged) > 1:
         slice_ = _slice(logged)
@@ -162,7 +161,7 @@ def _slice(logged: list[Logged]) -> Slice:
     rounds = Rounds(
         np.array([each.x for each in payloads], np.float64),
         np.array([each.label for each in payloads], np.int64),
-        # As learners take it: somebody else may say of a round that it could hardly be.
+        # As learners do: somebody else may report a propensity of nearly 0.
         np.maximum(propensities, MIN_PROPENSITY),
         np.array([each.feedback for each in logged], np.int64),
     )
@@ -189,7 +188,7 @@ def _policies(slice_: Slice, told: Told, came: dict[str, int]) -> Iterator[_Poli
     often = np.argsort(-np.bincount(labels, minlength=len(active)), kind="stable")
     decided = np.where(slice_.elsewhere, slice_.seqs, slice_.decided)
     for code in often[active[often]][:MOST_CONSTANT].tolist():
-        # Of rounds in which it could not be shown yet the log says nothing of it.
+        # Rounds in which it could not be shown yet say nothing about it.
         which = np.flatnonzero(decided >= came.get(told.labels[code], 0))
         weights = (labels[which] == code) / propensities[which]
         shown = np.full(len(which), code, np.intp)
@@ -215,9 +214,9 @@ def _deciding(slice_: Slice, told: Told) -> _Policy:
 def _compared(slice_: Slice, told: Told, mine: _Policy) -> tuple[_Policy, _Policy]:
     """Return a challenger in the rounds in which it can be compared, and what it is compared with.
 
-    Elsewhere it is what was shown. In the model's own rounds it is what the deciding learner would
-    have shown when it heard of them: the challenger knew by then what had come since the decision,
-    and so did this one. What it did not write down there cannot be compared.
+    In rounds decided elsewhere, that is what was shown. In the model's own it is what the deciding
+    learner would have shown when their feedback came: by then both knew what had come since the
+    decision. Rounds for which that was not written down cannot be compared.
     """
     places, weights, shown = _recorded(slice_, told.record)
     own = ~slice_.elsewhere[places]
@@ -264,7 +263,7 @@ def _value(
 
 
 def _gain(evaluation: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -> Value | None:
-    """Return how much more a policy is worth than what it is compared with; None where few tell."""
+    """Return how much more a policy is worth than its comparison; None where too few tell."""
     mine, other = policy.compared or (policy, None)
     if len(mine.which) < min(len(policy.which), LEAST_EFFECTIVE):
         return None
@@ -274,7 +273,7 @@ def _gain(evaluation: Evaluation, policy: _Policy, active: NDArray[np.bool_]) ->
 
 
 def _followed(part: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -> FloatArray:
-    """Return how probably what a policy shows is right in each of its rounds, as predicted."""
+    """Return the predicted probability that what a policy shows is right, by round."""
     if policy.shown is None:
         uniform: FloatArray = part.predicted[:, active].mean(1)
         return uniform
@@ -283,7 +282,7 @@ def _followed(part: Evaluation, policy: _Policy, active: NDArray[np.bool_]) -> F
 
 
 def verdict_of_value(value: Value) -> str:
-    """Return `TRUSTED`, or that no rates can be right by which a policy is worth that.
+    """Return `TRUSTED`, or that rates by which a policy is worth that must be wrong.
 
     Examples
     --------
@@ -321,5 +320,5 @@ def verdict_of(weights: NDArray[np.float64]) -> str:
 
 
 def _out(value: Value | None) -> ValueOut | None:
-    """Return what is told of a value: nothing where no round tells of the policy."""
+    """Return a value as it is reported; None where no round tells of the policy."""
     return None if value is None or np.isinf(value.error) else ValueOut(*value)

@@ -24,23 +24,23 @@ class PolicyOut(Struct, frozen=True):
 
     policy: PolicyKind
     name: Annotated[str | None, Meta(description="Of the learner or the label; null for others.")]
-    rounds: Annotated[int, Meta(description="Rounds of the slice that tell of it.")]
+    rounds: Annotated[int, Meta(description="Rounds that it is judged on.")]
     effective: Annotated[
-        float, Meta(description="As many rounds that it had decided itself would tell as much.")
+        float, Meta(description="How many rounds would tell as much, had it decided them.")
     ]
     trusted: bool
     verdict: Annotated[str, Meta(description="trusted, or why the numbers are not.")]
     ips: ValueOut | None = None
     snips: ValueOut | None = None
     dr: Annotated[
-        ValueOut | None, Meta(description="Null for who decided all rounds: his labels were shown.")
+        ValueOut | None, Meta(description="Null for a policy that decided all its rounds.")
     ] = None
     gain: Annotated[
         ValueOut | None,
         Meta(
-            description="How much more than what was shown in these rounds it is worth, by dr; a "
-            "challenger, in those that the model decided: than what the deciding one would have "
-            "shown when feedback came. Null, too, where few of many rounds can be so compared."
+            description="How much more it is worth than what was shown in these rounds, by dr; a "
+            "challenger, in rounds that the model decided: than what the deciding one would have "
+            "shown when feedback came. Null, too, where few of many rounds can be compared."
         ),
     ] = None
 
@@ -54,7 +54,7 @@ class EvaluationOut(Struct, frozen=True):
     seq: Annotated[int, Meta(description="The log's last event when it was evaluated.")]
     rho_0: Annotated[float, Meta(description="Rates that the clicks were corrected by.")]
     rho_1: float
-    by_label: Annotated[bool, Meta(description="Whether each label's own rates corrected it.")]
+    by_label: Annotated[bool, Meta(description="Whether each label's own rates corrected them.")]
     rates_from: Annotated[
         RatesFrom,
         Meta(

@@ -1,4 +1,4 @@
-"""What stands in a model's log, byte for byte.
+"""What is in a model's log, byte for byte.
 
 An entry of the log is a body and the chain hash up to it::
 
@@ -14,8 +14,8 @@ The record of a decision, in the log and while it is pending, is::
     issue time 8 (ms, big endian) | label 2 | greedy 2 | propensity 8 | folded seq 8
     | fingerprint 8 | instance, float32 little endian
 
-The issue time is put in front by Redis, the one clock. That of a round which somebody else
-decided, and of an example, is what the model is told::
+The issue time is put in front by Redis, the one clock. The record of a round that somebody else
+decided, or of an example, is what the model is told::
 
     label 2 | propensity 8 | instance        label 2 | instance
 """
@@ -78,7 +78,7 @@ class Decision(NamedTuple):
 
 
 class Round(NamedTuple):
-    """One choice of somebody else, who says how probable it was."""
+    """One choice by somebody else, who says how probable it was."""
 
     label: int
     propensity: float
@@ -129,7 +129,7 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     def of_labels(self, n_labels: int) -> tuple[Each, Each, Each, Each] | None:
         """Return each label's rates and their errors, of shape (K,); None where all are the same.
 
-        Labels that came while the estimate was made have the common rates, hardly known.
+        Labels that came while the estimate was made have the common rates, as hardly known.
         """
         each = self.by_label
         if each is None:

@@ -1,8 +1,7 @@
 """How a model is written as NDJSON: a header, perhaps a snapshot in it, and every event after it.
 
-The events are written out (names, numbers, hex), so that a log can be read by anybody; they
-hold all that the stored bytes hold, so an import rebuilds the same bytes and the chain proves
-it.
+The events are written out (names, numbers, hex), so that anybody can read a log; they hold all that
+the stored bytes hold, so an import rebuilds the same bytes and the chain proves it.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ Value = TypeVar("Value")
 
 #: Longest line but the first: an event that changes 1024 labels of 128 characters and 32 features.
 MAX_EVENT_BYTES = 2 * 1024 * 1024
-#: Longest parts of the first line: a spec as `POST /v1/models` takes it, of which an export may
-#: write the numbers longer, and so on.
+#: Longest parts of the first line: a spec as `POST /v1/models` takes it, whose numbers an export
+#: may write longer, and so on.
 HEADER_BYTES = {"spec": 1_310_720, "labels": MAX_EVENT_BYTES, "counters": 4096}
 
-#: A count, a seq or a time: Redis' scripts compute with doubles, which hold integers exactly up
-#: to 2^53. From half of that on no log gets there.
+#: A count, a seq or a time: Redis' scripts compute with doubles, which hold integers exactly up to
+#: 2^53. No log reaches half of that.
 Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**52)]
 Chain: TypeAlias = Annotated[str, msgspec.Meta(pattern=rf"^[0-9a-f]{{{CHAIN_CHARS}}}\Z")]
 Nonce: TypeAlias = Annotated[str, msgspec.Meta(pattern=rf"^[0-9a-f]{{{2 * NONCE_BYTES}}}\Z")]
@@ -83,7 +82,7 @@ class Header(Struct, forbid_unknown_fields=True):
 
 
 class _Parts(Struct):
-    """The header's parts whose size is looked at before they are parsed."""
+    """The header's parts whose size is checked before they are parsed."""
 
     spec: msgspec.Raw = msgspec.Raw(b"")
     labels: msgspec.Raw = msgspec.Raw(b"")
@@ -209,7 +208,7 @@ def _payload(kind: Kind, line: Line, labels: Sequence[str], size: int) -> Payloa
 
 
 def _label_change(line: Line, labels: Sequence[str]) -> LabelChange:
-    # A line has room for hundreds of thousands, each of which a learner would grow by.
+    # A line has room for hundreds of thousands of labels, and a learner would grow by each.
     add, retire, features = line.add or [], line.retire or [], line.features or {}
     if max(len(add), len(retire)) > MAX_LABELS:
         raise ValueError(f"it changes more than {MAX_LABELS} labels")

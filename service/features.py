@@ -1,7 +1,7 @@
 """From the instance as it came to a row of float32: the only form that is logged.
 
-Encoding is a function of the spec alone. Whatever is wrong with a feature is said with its
-name; nothing is coerced, filled in or dropped.
+Encoding is a function of the spec alone. Whatever is wrong with a feature is reported by its name;
+nothing is coerced, filled in or dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Rows: TypeAlias = NDArray[np.float32]
 Value: TypeAlias = float | str
 Instance: TypeAlias = Sequence[float] | Mapping[str, Value]
 
-#: Largest magnitude of a feature: beyond it sums of products lose what the others say.
+#: Largest magnitude of a feature: beyond it, sums of products lose what other features say.
 MAX_VALUE = 1e6
 #: Named features that one hashed instance may carry.
 MAX_HASHED = 4096
@@ -34,10 +34,10 @@ A_NUMBER = f"a finite number within {MAX_VALUE:g} of 0"
 
 
 class Encoder(ABC):
-    """Turns instances into rows of `size` float32, of which some are `numbers`, a mask."""
+    """Turns instances into rows of `size` float32; the mask `numbers` says which are numbers."""
 
     size: int
-    #: The other columns are 1 where a category has their value, and 0.
+    #: The other columns are 1 where a category has their value, else 0.
     numbers: BoolArray
 
     @abstractmethod
@@ -79,7 +79,7 @@ class DenseEncoder(Encoder):
             self._check_length(instance, where)
             raise
         # No entry is larger than the norm; where that is too large (or NaN), look at each.
-        # (vdot, because dot would warn of an overflow that is no news here.)
+        # (vdot, because dot would warn of an overflow, which is expected here.)
         if not np.vdot(wide, wide) <= MAX_VALUE * MAX_VALUE and not _all_usable(wide):
             raise _name_unusable(wide[np.newaxis], [where])
         return wide.astype(np.float32)

@@ -47,8 +47,8 @@ from service.scaling import make_scaling
 from service.sizes import MAX_INTEGER
 from service.spec import MAX_LABELS, ModelSpec
 
-#: What anything that is no state of a model may raise, on the way to being one: integers may have
-#: a thousand digits, say.
+#: What may be raised when something that is no model's state is restored: integers may have a
+#: thousand digits, say.
 _WRONG = (KeyError, ValueError, TypeError, RecursionError, OverflowError)
 
 
@@ -78,7 +78,7 @@ class Fold:
         #: Events that the learner refused, the same ones on every worker.
         self.rejected = 0
         self._scaling = make_scaling(spec, self.encoder.numbers)
-        #: The learners, and the noise rates in force; for reading.
+        #: The learners, and the noise rates in force; read only.
         self.contest = Contest(spec, self.encoder.size)
         self._no_click_on_expiry = spec.on_expiry == "no_click"
         self._drift = ClickDrift() if spec.estimate_on_drift else None
@@ -87,7 +87,7 @@ class Fold:
 
     @property
     def learner(self) -> Learner:
-        """The learner that decides, for reading."""
+        """The learner that decides; read only."""
         return self.contest.learner
 
     # -- deciding -------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class Fold:
         return self._decision(distribution, label, x, allowed, repeatable)
 
     def scaled(self, x: Row) -> FloatArray:
-        """Return an instance as the learner is asked about it."""
+        """Return an instance as the learner sees it when it decides."""
         return self._scaling.apply(x.astype(np.float64))
 
     def decide_many(
@@ -165,7 +165,7 @@ class Fold:
     def follow_many(self, entries: Sequence[Entry]) -> None:
         """Apply the next entries of the log; the result is that of `follow` on each.
 
-        A window takes the examples that come one after the other at once, for less than half.
+        A window takes consecutive examples at once, in less than half the time.
         """
         for examples, some in groupby(entries, is_example):
             run = list(some)
@@ -189,7 +189,7 @@ class Fold:
         try:
             learner.learn_many(np.array(xs), np.array(labels))
         except LearnersError:
-            # It takes all or none; the log has some that it refuses.
+            # It takes all or none, and refuses some of these.
             for x, label in zip(xs, labels, strict=True):
                 try:
                     learner.learn(x, label)
@@ -222,7 +222,7 @@ class Fold:
         elif isinstance(payload, ChallengerChange):
             self.contest.change(payload, self.seq + 1)
             if payload.change == "promote":
-                # Other labels are shown now: that clicks change with them says nothing of noise.
+                # Other labels are shown now: that clicks change with them says nothing about noise.
                 self._compare_anew()
         else:
             self._compare_anew()
@@ -243,7 +243,7 @@ class Fold:
             self._tell_challengers(outcome, uniform)
         self.contest.update(outcome, decision.seq, self.seq + 1, uniform)
         self.contest.note_restarts(self.seq + 1)
-        # What exploration shows is no matter of how good the learner is, or how clicks lie.
+        # The share of clicks on explored labels is no measure of the learner or of the noise.
         greedy = decision.label == decision.greedy
         if self._drift is not None and greedy and self._drift.observe(feedback):
             self.drift_seq = self.seq + 1
@@ -251,7 +251,7 @@ class Fold:
     def _follow_round(self, told: Round, nonce: bytes, feedback: int) -> None:
         x = told.x.astype(np.float64)
         self._scaling.observe(x)
-        # Whom he held for the best is not known; each learner takes its own best label instead.
+        # Which label the decider held to be the best is not known; each learner takes its own.
         outcome = Outcome(self._scaling.apply(x), told.label, told.label, told.propensity, feedback)
         uniform = uniform_of(self.spec.seed, nonce)
         self._tell_challengers(outcome, uniform)
@@ -266,7 +266,7 @@ class Fold:
         for name in change.add:
             if name in self.codes:
                 self.contest.restore_label(self.codes[name])
-        # All together: one by one they would take as many copies of what is kept by label.
+        # All at once: one by one, what is kept by label would be copied for each.
         if strangers:
             self.contest.add_labels(len(strangers))
             self.codes |= {name: len(self.labels) + i for i, name in enumerate(strangers)}
@@ -279,7 +279,7 @@ class Fold:
                 self.contest.describe_label(self.codes[name], features)
 
     def _compare_anew(self) -> None:
-        """Let no clicks from before be compared with those that come."""
+        """Compare the clicks to come with none from before."""
         if self._drift is not None:
             self._drift.begin_anew()
 
@@ -322,24 +322,24 @@ def check_sound(state: State) -> None:
     """Raise ValueError if a state holds a number that no honest log leads to.
 
     What is not sound is not restored, hence never stored: it would take the place of the last
-    snapshot that can be.
+    snapshot that can be restored.
     """
     for name, value in state.items():
         if type(value) is int and abs(value) > MAX_INTEGER:
             raise ValueError(f"there is an integer beyond 64 bits in {name}")
         number = value.dtype.kind == "f" if isinstance(value, np.ndarray) else type(value) is float
-        # Written so that NaN, which compares as false, is found; the largest of some is NaN, too.
+        # Written so that NaN, which compares as false, is found: then the maximum is NaN, too.
         if number and not float(np.max(np.abs(value), initial=0.0)) <= MAX_STATE:
             raise ValueError(f"there is NaN, infinity or a number beyond {MAX_STATE:g} in {name}")
 
 
 def _check_restorable(state: State, labels: list[str]) -> None:
-    """Raise ValueError for what would be costly to find out, or would not be found at all."""
+    """Raise ValueError for what would be costly to find out later, or would not be found at all."""
     if len(set(labels)) != len(labels) or not 0 < len(labels) <= MAX_LABELS:
         raise ValueError("its labels are none, too many, or not distinct")
     rejected = state["rejected"]
     if type(rejected) is not int or rejected < 0:
-        raise ValueError("its count of refused events is none")
+        raise ValueError("its count of refused events is not a count")
     check_sound(state)
 
 

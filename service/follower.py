@@ -28,8 +28,8 @@ log = logging.getLogger("misclick.follower")
 REBUILDS = 3
 #: Building a wider window takes a fifth of a second and more: it grows with the square of the rows.
 WIDE_ROWS = 5000
-#: Threads in which wide windows, and imports, are built: not in those in which everything
-#: else is done, of which there are few (6 on two cores). A worker that starts may have ten windows.
+#: Threads in which wide windows, and imports, are built: not those for everything else, of which
+#: there are few (6 on two cores). A worker that starts may have ten windows.
 BUILDERS = ThreadPoolExecutor(2, "build")
 
 
@@ -38,11 +38,11 @@ class LogTrimmed(LogBroken):
 
 
 class OtherVersion(CodecError):
-    """A stored state is whole, and none of this version's."""
+    """A stored state is intact, but of another version."""
 
 
 class Unusable(Unavailable):
-    """The log continues no snapshot, or leads to a state that is none: the model fails closed."""
+    """The log continues no snapshot, or leads to an invalid state: the model fails closed."""
 
 
 class Follower:
@@ -85,7 +85,7 @@ class Follower:
         asked_s = time.monotonic()
         async with self._catching_up:
             if asked_s < self._failed_at_s:
-                # It failed while this one waited its turn: each would wait as long once more.
+                # It failed while this caller waited: each would wait as long once more.
                 raise Unavailable(self._failure)
             if asked_s < self._caught_up_s:
                 return
@@ -111,10 +111,10 @@ class Follower:
                 log.warning("Redis lost events: rewound", extra=where)
 
     async def _count_rewinds(self) -> None:
-        """Count in Redis what is not counted yet: any worker is asked for it, and some restart."""
+        """Count new rewinds in Redis: any worker may be asked for them, and some restart."""
         times = self.rewinds - self._counted
         if times:
-            # A Redis that refuses is asked again: this copy is in order, and may be served.
+            # If Redis refuses, it is asked again later: this copy is sound, and may be served.
             with contextlib.suppress(Unavailable):
                 await self._store.count_rewinds(self.address, times)
                 self._counted += times
@@ -146,7 +146,7 @@ class Follower:
                     continue
                 except LogBroken:
                     # Redis may have lost this snapshot's tail, or another worker may have
-                    # trimmed the log meanwhile: the next older state, then all of them again.
+                    # trimmed the log meanwhile: try the next older state, then all of them again.
                     continue
                 self.fold = fold
                 self.snapshot_seq = snapshot.seq if snapshot else 0
@@ -164,7 +164,7 @@ class Follower:
         meta, (rates, _) = await self._store.meta(self.key), await self._store.rates(self.address)
         fold = await asyncio.to_thread(begin_anew, meta, rates, foreign.seq)
         seq, chain, entries = await self._store.read(self.address, 0)
-        # The first event is passed over: only the one before it could say that it is the right one.
+        # The first event is skipped: only the one before it could prove that it is the right one.
         fold.begin_after(*((entries[0].seq, entries[0].chain) if entries else (seq, chain)))
         began = fold.seq
         try:
@@ -195,17 +195,17 @@ class Follower:
                 raise LogTrimmed(f"the log begins at event {entries[0].seq}")
             await self._follow(fold, entries)
             if fold.seq >= seq:
-                # There may be more by now. Where more comes than one a round trip, there always is.
+                # There may be more by now; if events come faster than round trips, there always is.
                 return
 
     async def _follow(self, fold: Fold, entries: Sequence[Entry]) -> None:
-        """Apply what the fold has not yet; another task may take it further in between."""
+        """Apply what the fold does not have yet; another task may take it further in between."""
         try:
             await self._turns.follow(fold, entries)
         except LogBroken:
             raise
         except Exception as error:
-            # Nobody foresaw it. It may be half applied, and would come again with every try.
+            # An unforeseen error. The event may be half applied, and each try would fail again.
             log.exception("an event cannot be folded", extra={"seq": fold.seq + 1})
             why = f"event {fold.seq + 1} cannot be folded: {type(error).__name__} (see the log)"
             raise Unusable(f"the model is not served: {why}") from error
@@ -245,7 +245,7 @@ def _snapshot(seq: int, chain: str, state: State) -> Snapshot:
 
 
 def _builder_of(fold: Fold) -> Executor | None:
-    """Return what is to restore this fold; None for the threads in which all else is done."""
+    """Return the threads in which to restore this fold; None for those of everything else."""
     learner = fold.learner
     wide = isinstance(learner, WindowLearner) and learner.window > WIDE_ROWS
     return BUILDERS if wide else None

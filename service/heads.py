@@ -1,9 +1,9 @@
 """What a connection may take before anybody knows whose it is: bytes of heads, requests, and time.
 
-uvicorn collects headers as long as they come, and waits as long for the first one; it parses
-requests as fast as they come, however far behind their answers are, at some 4 KB each; and it
-waits as long as it takes until an answer is read. So anybody who reaches the port, without a key,
-could fill the memory or use up the connections.
+uvicorn collects headers as long as they come, and waits without limit for the first one; it parses
+requests as fast as they come, however far behind their answers are, at some 4 KB each; and it waits
+without limit until an answer is read. So anybody who reaches the port, without a key, could fill
+the memory or use up the connections.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ MOST_HEADERS = 256
 #: How long a connection may take to send a head: from its beginning, or that of the connection.
 HEAD_S = 30.0
 #: Bytes that are parsed at a time, and only while no request waits for its turn. The shortest
-#: request has 18: a few hundred are parsed too early at most.
+#: request has 18: at most a few hundred are parsed too early.
 PIECE_BYTES = 8192
-#: How long nothing of an answer may be taken. The kernel of this machine holds up to 4 MiB, and
-#: takes more once a third of that is gone: a client has to read 11 KiB a second at least.
+#: How long a client may read nothing of an answer. The kernel of this machine holds up to 4 MiB,
+#: and takes more once a third of that is gone: a client has to read 11 KiB a second at least.
 STUCK_S = 120.0
 
 
 class BoundedHeads(HttpToolsProtocol):
-    """uvicorn's protocol, closing connections whose request's head does not end.
+    """uvicorn's protocol, closing connections on which the head of a request does not end.
 
-    So it does with those who do not read their answers. Requests that come before the answers to
-    earlier ones are left as bytes until these are sent.
+    It also closes those of clients that do not read their answers. Requests that come before the
+    answers to earlier ones stay unparsed until these are sent.
     """
 
     def connection_made(self, transport: Any) -> None:
@@ -40,10 +40,10 @@ class BoundedHeads(HttpToolsProtocol):
         #: The headers of the head that is under way.
         self._head: list[tuple[bytes, bytes]] | None = None
         self._head_bytes = 0
-        #: Bytes after a head that are of no body: sizes of chunks, trailers, empty lines.
+        #: Bytes after a head that belong to no body: sizes of chunks, trailers, empty lines.
         self._aside_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
-        #: What came, and is not parsed yet. As a view: the rest of a large one is not copied.
+        #: What came, and is not parsed yet. As a view: what is left is not copied for each piece.
         self._rest = memoryview(b"")
         self._unsent_bytes = 0
         self._stuck_timer: asyncio.TimerHandle | None = None
@@ -87,14 +87,14 @@ class BoundedHeads(HttpToolsProtocol):
             if self._aside_bytes > MOST_HEAD_BYTES:
                 self.transport.close()
             elif self._head_timer is None and (self.cycle is None or self.cycle.response_complete):
-                # uvicorn forgets its time limit with whatever comes, and all is answered.
+                # Whatever comes ends uvicorn's own time limit, and all is answered.
                 self._wait_for_head()
             return
         if len(self._head) > MOST_HEADERS:
             self._head = None
             self.send_400_response(f"expected a head of at most {MOST_HEADERS} headers")
             return
-        # Of a piece in which a head begins, the rest may be of requests before.
+        # In a piece in which a head begins, the rest may belong to requests before.
         self._head_bytes += len(data) if self._head is before else 0
         if self._head_bytes > MOST_HEAD_BYTES:
             self._head = None

@@ -29,7 +29,7 @@ from service.spec import ModelSpec
 from service.store import EXPIRE_BATCH, ModelGone, Store
 
 Result = TypeVar("Result")
-#: What is done again and again, and the seconds in between.
+#: What is done repeatedly, and the seconds in between.
 Job: TypeAlias = tuple[Callable[[], Awaitable[None]], float]
 log = logging.getLogger("misclick.host")
 
@@ -38,10 +38,10 @@ log = logging.getLogger("misclick.host")
 ACTIVE_S = 10.0
 #: Pause after a background task failed; Redis is probably down.
 FAILED_S = 0.5
-#: How often a failure that lasts is told again in the log.
+#: How often a failure that lasts is logged again.
 TELL_AGAIN_S = 60.0
-#: A model that could not be loaded is not tried again for this many times as long as that took,
-#: at least and at most so long: reading a long log in vain would take the time of the others.
+#: A model that could not be loaded is not tried again for this many times as long as that took, at
+#: least and at most this long: reading a long log in vain would take the others' time.
 RELOAD_TIMES, RELOAD_S = 4.0, (0.5, 3.0)
 #: Of the calls that a worker answers at once, this share may wait for one model to be loaded: a
 #: wide window takes a quarter of a minute, and the calls on other models need not wait with them.
@@ -50,17 +50,17 @@ WAITING_SHARE = 0.5
 CANCEL_S = 0.1
 #: How often snapshots are considered, and alarms looked at.
 SNAPSHOT_CHECK_S = 1.0
-#: A model that makes room for others is stored first where so many events are in no snapshot: to
-#: fold them anew, whenever it is loaded until there is one, takes about as long as to store it.
+#: A model that makes room for others is stored first if this many events are in no snapshot:
+#: folding them each time it is loaded until there is one takes about as long as storing it.
 REFOLD_EVENTS = 50
 #: How long a worker that ends takes for snapshots of all its models: what is in none is in the log,
-#: and each waits in vain for a store that hangs.
+#: and if the store hangs, each would wait in vain.
 LAST_SNAPSHOTS_S = 5.0
-#: How often a worker looks whether it still signs as the others do.
+#: How often a worker checks whether it still signs as the others do.
 SECRET_CHECK_S = 1.0
-#: How often the memory of models that were let go is freed; after one was made, it is at once.
+#: How often the memory of dropped models is freed; after a model is made, it is at once.
 FREE_S = 10.0
-#: Gives back to the system what malloc keeps, within milliseconds; there with glibc only.
+#: Gives back to the system what malloc keeps, within milliseconds; glibc only.
 _MALLOC_TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
@@ -88,14 +88,14 @@ class Host:
 
     # -- serving --------------------------------------------------------------------------
     async def use(self, key: str, action: Callable[[Replica], Awaitable[Result]]) -> Result:
-        """Run `action` on a fresh replica of the model; once more if it was made anew."""
+        """Run `action` on a fresh replica of the model; once more if the model was made anew."""
         replica = await self.replica(key)
         begin_s = time.monotonic()
         try:
             try:
                 return await action(replica)
             except (Invalid, NotFound):
-                # Right, maybe, for the model that another worker has made of this name since.
+                # It may be right for the model that another worker has made under this name since.
                 with contextlib.suppress(Unavailable):
                     await replica.catch_up()
                 raise
@@ -174,7 +174,7 @@ class Host:
         self.drop(key)
         now_s = time.monotonic()
         pause_s = min(max(RELOAD_TIMES * (now_s - begin_s), RELOAD_S[0]), RELOAD_S[1])
-        # Without the others: while Redis is away, this is said of any name that is asked for.
+        # Expired ones go: while Redis is away, every name that is asked for comes in here.
         self._failed = {name: told for name, told in self._failed.items() if now_s < told[0]}
         self._failed[key] = now_s + pause_s, str(error)
 
@@ -182,8 +182,8 @@ class Host:
         given = self.settings.secret
         if given is not None:
             return given.get_secret_value().encode()
-        # Asked for again and again, and each time the one in use is offered: Redis may lose it
-        # (`everysec`, FLUSHALL), and workers with different ones refuse each other's decisions.
+        # Asked for repeatedly, each time offering the one in use: Redis may lose it (`everysec`,
+        # FLUSHALL), and workers with different ones refuse each other's decisions.
         self._secret = await self.store.secret(self._secret)
         return self._secret
 
@@ -204,7 +204,7 @@ class Host:
     # -- models ---------------------------------------------------------------------------
     async def create(self, key: str, spec: ModelSpec, uid: str) -> tuple[Meta, bool]:
         """Create the model; return its meta data and whether it is new."""
-        # The lists of a large window take a second to make, most of it without the interpreter.
+        # The lists of a large window take a second to make, most of it without the GIL.
         fields = await asyncio.to_thread(lambda: initial_fields(Fold(spec, uid)))
         await self._free()
         new = await self.store.create(key, spec, fields | {"uid": uid}, self.settings.max_models)
@@ -252,7 +252,7 @@ class Host:
                 await self.alone(replica, replica.catch_up)
 
     async def _sweep(self) -> None:
-        # A batch of each at a time: one that gets more than can be ended keeps no other waiting.
+        # A batch of each at a time: one with more than can be ended keeps no other waiting.
         while await self._end_due():
             pass
 
@@ -301,8 +301,8 @@ class Host:
 
         A replica is part of a cycle, and so is a graph of neighbours; either may hold hundreds of
         megabytes. A worker looks for cycles by the number of objects (`worker.COLLECT_AFTER`),
-        and so hardly ever. And malloc keeps what was freed, for each thread that
-        asked for it: half a gigabyte after ten wide windows had been made and deleted.
+        and so hardly ever. And malloc keeps what was freed, by thread: half a gigabyte after ten
+        wide windows had been made and deleted.
         """
         gc.collect()
         if _MALLOC_TRIM is not None:
@@ -336,13 +336,13 @@ class Host:
         except ServiceError as error:
             self._tell(error, model)
         except Exception:
-            # Nobody foresaw it, and without this work decisions would never expire again.
+            # Unforeseen; but without this work decisions would never expire again.
             log.exception("background work failed", extra={"model": model} if model else {})
 
     def _tell(self, error: ServiceError, model: str = "") -> None:
         """Say in the log that background work failed, once a minute while it does.
 
-        That Redis cannot be reached is told where it is looked after (`readiness`), once.
+        That Redis cannot be reached is logged by `readiness`, once.
         """
         if isinstance(error.__cause__, Disconnected):
             return
@@ -356,7 +356,7 @@ class Host:
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel tasks until they have ended: a client that is just connecting may swallow it."""
+    """Cancel tasks until they have ended: one that is just connecting may swallow it."""
     waiting = set(tasks)
     while waiting:
         for task in waiting:

@@ -22,7 +22,7 @@ ID_CHARS = (NONCE_BYTES + TIME_BYTES + MAC_BYTES) * 4 // 3
 SECRET_BYTES = 32
 FINGERPRINT_BYTES = 8
 NO_FINGERPRINT = bytes(FINGERPRINT_BYTES)
-#: What a request id may be the id of.
+#: What a request id may name.
 DECISION, ROUND, EXAMPLE = b"", b"round", b"example"
 
 
@@ -54,8 +54,8 @@ class IdSigner:
     """
 
     def __init__(self, secret: bytes, model: str) -> None:
-        # BLAKE2 takes a key by itself; HMAC around SHA-256 takes twice as long. A copy of what the
-        # key has made of it is cheaper than to begin with the key each time.
+        # BLAKE2 takes a key by itself; HMAC around SHA-256 takes twice as long. Copying the keyed
+        # hash is cheaper than keying it each time.
         key = hmac.digest(secret, model.encode(), "sha256")
         self._mac = blake2b(digest_size=MAC_BYTES, key=key)
 
@@ -86,10 +86,10 @@ def fresh_nonce() -> bytes:
 
 
 def nonce_of_request(request_id: str, what: bytes = DECISION) -> bytes:
-    """Return the nonce that a client's request id always gets, for what it is the id of.
+    """Return the nonce that a client's request id always gets, for `what` it names.
 
-    A decision, a round that somebody else decided and an example may be called by the same name,
-    that of the visit, say: they have nothing to do with each other.
+    A decision, a round that somebody else decided and an example may have the same request id, the
+    visit's, say, and are still unrelated.
 
     Examples
     --------

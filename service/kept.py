@@ -7,15 +7,15 @@ from typing import Final
 
 #: Bytes of records: some 5,000 decisions of 784 features, 20,000 of 64.
 MOST_BYTES: Final = 16 * 2**20
-#: What a record costs beside itself.
+#: What a record costs beyond its bytes.
 _OVERHEAD_BYTES: Final = 512
 
 
 class KeptRecords:
     """Holds the newest records, up to a number of bytes; each is given out once.
 
-    It may forget, and may hold what is no longer so: whoever uses a record checks it by the
-    chain of the log.
+    It may forget records, and hold outdated ones: whoever uses a record checks it by the chain of
+    the log.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the line of a fresh key for the keys file, and beside it the key."""
+    """Print a fresh key's line for the keys file and, apart from it, the key."""
     try:
         key, line = new_key(args.name, args.tenant, args.scopes.split(","))
     except ValidationError as error:

@@ -1,6 +1,6 @@
 """A model's labels as its meta data lists them: what can be told without folding its log.
 
-Every change of labels replaces the list, and is refused where the list is another one by then.
+Every change of labels replaces the list, and is refused if the list has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from service.fold import Fold
 
 
 class Listed(msgspec.Struct, array_like=True, frozen=True):
-    """A label, by the order of its code."""
+    """A label; labels are listed by code."""
 
     name: str
     active: bool
-    #: What it is like, as last said; None where nothing was.
+    #: What it is like, as last described; None if it never was.
     features: list[float] | None = None
 
 

@@ -1,16 +1,16 @@
 """How a worker that ends lets its connections go: with an answer that says so.
 
-uvicorn closes those at once on which nothing is under way. A call that is on its way then meets a
-closed connection, and proxies do not send it again, because they cannot know that nothing was done:
-its caller gets a 502, whenever workers are started anew.
+uvicorn at once closes those on which nothing is under way. A call that is on its way meets a closed
+connection, and proxies do not send it again, because they cannot know that nothing was done:
+whenever workers restart, callers get a 502.
 """
 
 from __future__ import annotations
 
 from service.heads import BoundedHeads
 
-#: How long a connection may wait for one more request. On those of whoever is busy one comes
-#: sooner; on the others hardly any would just be on its way.
+#: How long a connection may wait for one more request. Busy clients send one sooner; on other
+#: connections hardly ever is one on its way.
 LEAVE_S = 0.5
 
 

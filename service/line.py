@@ -1,7 +1,7 @@
 """One connection to Redis for the calls of a round: they go out at once, answers come in order.
 
-redis-py takes a connection for each call and spends 48 microseconds of CPU on it, here it is 12;
-and where two connections may answer in any order, one tells of each write before the next.
+redis-py takes a connection for each call and spends 48 microseconds of CPU on it (here it is 12);
+and two connections may answer in any order, while one reports each write before the next.
 Connecting is left to redis-py, which knows every kind of URL.
 """
 
@@ -23,12 +23,12 @@ Part: TypeAlias = str | bytes | int
 #: Its types say that a command has one part only.
 _pack = cast(Callable[[tuple[Part, ...]], bytes], hiredis.pack_command)
 _INCOMPLETE = object()
-#: What Redis says in the first word of a refusal that somebody here does something about.
+#: First words of those refusals by Redis that are handled here.
 _REFUSALS = {"NOSCRIPT": NoScriptError, "READONLY": ReadOnlyError}
 
 
 class Line:
-    """Sends commands to Redis and gives back their answers, in the order in which it was asked.
+    """Sends commands to Redis and gives back their answers, in the order of the commands.
 
     A call is sent once or not at all. When the connection ends, or an answer is late, every call
     under way fails, whether Redis has run it or not, and the next one connects anew.
@@ -79,7 +79,7 @@ class Line:
 
     async def _connect_once(self) -> _Answers:
         kind = type("Taken", (_Taken, self._pool.connection_class), {})
-        # The older protocol: in the newer one, what nobody asked for may come in between.
+        # The older protocol: in the newer one, unsolicited messages may come in between.
         connection = cast(_Taken, kind(**self._pool.connection_kwargs | {"protocol": 2}))
         try:
             await cast(Awaitable[None], connection.connect())  # type: ignore[no-untyped-call]
@@ -91,7 +91,7 @@ class Line:
 
 
 class _Taken(AbstractConnection):
-    """A connection that redis-py makes and greets, and that is taken over then."""
+    """A connection that redis-py makes and greets, and that is then taken over."""
 
     def take(self) -> _Answers:
         """Return what receives the answers from now on."""
@@ -121,7 +121,7 @@ class _Answers(asyncio.Protocol):
 
     def ask(self, packed: bytes) -> asyncio.Future[Any]:
         """Send a command; the future is its answer."""
-        # First: on a connection that ended a moment ago it raises, and nobody waits for an answer.
+        # First: on a connection that ended a moment ago it raises, and must leave no waiter behind.
         self._transport.write(packed)
         answer: asyncio.Future[Any] = self._loop.create_future()
         end_s = self._loop.time() + self._timeout_s
@@ -157,16 +157,16 @@ class _Answers(asyncio.Protocol):
                 else:
                     waiter.set_result(answer)
         except (InvalidResponse, IndexError) as error:
-            self.end(Disconnected(f"Redis answered what is no answer: {error}"))
+            self.end(Disconnected(f"Redis sent a malformed answer: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what is under way."""
         self.end(Disconnected(f"the connection to Redis was lost: {exc or 'closed'}"))
 
     def _look(self) -> None:
-        """End if the oldest call has waited too long; else look again when it will have.
+        """End if the oldest call has waited too long; else look again when it would have.
 
-        It has if nothing came meanwhile: on a thin line megabytes may be under way before it.
+        It has only if nothing came meanwhile: on a thin line megabytes may come before its answer.
         """
         self._timer = None
         if not self._waiting:

@@ -9,8 +9,8 @@ import time
 from typing import Any
 
 #: How often the same warning of the HTTP server, or of the store, is written: whoever reaches the
-#: port brings one about by a request that is none, as often as he likes, and a full Redis refuses
-#: each call.
+#: port can cause one by a malformed request, as often as he likes, and a full Redis refuses each
+#: call.
 TELL_AGAIN_S = 60.0
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
@@ -34,7 +34,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class OnceInAWhile(logging.Filter):
-    """Passes on each warning once in `TELL_AGAIN_S`, and everything else."""
+    """Passes on each warning once in `TELL_AGAIN_S`, and all else always."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class OnceInAWhile(logging.Filter):
         """Say whether the record is written."""
         if record.levelno != logging.WARNING:
             return True
-        # By its format and its reason, of which there are few: what is put into it may be anything.
+        # By its format and its reason, of which there are few: its arguments may be anything.
         told, now_s = f"{record.msg} {getattr(record, 'why', '')}", time.monotonic()
         self._told_s = {t: at_s for t, at_s in self._told_s.items() if now_s - at_s < TELL_AGAIN_S}
         if told in self._told_s:

@@ -33,8 +33,8 @@ log = logging.getLogger("misclick.main")
 DRAIN_S = 10
 #: Files that a worker may have open, where the system lets it.
 MOST_FILES = 65_536
-#: Seconds that an idle connection is kept: longer than proxies keep theirs by default, 60. One that
-#: sends a call on a connection that was closed a moment ago answers 502.
+#: Seconds that an idle connection is kept: longer than proxies keep theirs by default, 60. A proxy
+#: that sends a call on a connection closed a moment ago answers 502.
 KEEP_ALIVE_S = 75
 
 
@@ -79,10 +79,10 @@ def serve(settings: Settings) -> None:
 
 
 def _allow_many_files() -> None:
-    """Take as many open files as this process may have: each connection is one.
+    """Allow as many open files as this process may have: each connection is one.
 
     The usual 1,024 are there for programs that cannot deal with more; whoever reaches the port
-    would use them up with connections that say nothing.
+    could use them up with connections that send nothing.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
@@ -93,8 +93,8 @@ def _allow_many_files() -> None:
 def _end_in_order() -> None:
     """Let a stop, at any moment, unwind what was started: the store above all.
 
-    uvicorn drains on a signal and then raises it once more; what stood there by default would
-    end this process on the spot, with the embedded store still running.
+    uvicorn drains on a signal and then raises it once more; the default handler would end this
+    process on the spot, with the embedded store still running.
     """
 
     def end(_signal: int, _frame: FrameType | None) -> None:
@@ -105,8 +105,8 @@ def _end_in_order() -> None:
 
     for kind in (signal.SIGINT, signal.SIGTERM):
         signal.signal(kind, end)
-    # A closed terminal, unless nohup started this. With several workers uvicorn takes it for the
-    # wish to start them anew.
+    # A closed terminal, unless nohup started this. With several workers uvicorn takes it for a
+    # request to restart them.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, stop)
 
@@ -128,14 +128,14 @@ def check(settings: Settings) -> None:
 
 
 def _check_redis_url(settings: Settings) -> None:
-    """Raise Refused if no client can be made of redis_url; says nothing of what is in it.
+    """Raise Refused if no client can be made of redis_url; never quotes what is in it.
 
-    In each worker it would end in a trace, which quotes what came where a port was expected: a
-    part of the password where that has a `/` in it.
+    In each worker it would end in a traceback that quotes what came where a port was expected: part
+    of the password, if that has a `/` in it.
     """
     if settings.redis_url is None:
         return
-    # Whoever starts workers needs no client; one for which there is nothing to check loads none.
+    # The process that starts workers needs no client; with nothing to check it loads none.
     from service.store import connect  # noqa: PLC0415
 
     url = settings.store_url()
@@ -144,11 +144,11 @@ def _check_redis_url(settings: Settings) -> None:
         pool.make_connection()
         parts = urlsplit(url)
         if parts.scheme != "unix" and "@" in parts.path + parts.query + parts.fragment:
-            # A password with both in it: a piece of it would be taken for the host, and told.
+            # A password with both signs: part of it would be taken for the host, and shown.
             raise ValueError("redis_url")
     except Exception:
-        what = "redis://user:password@host:port/0, each sign of user and password that is no letter"
-        raise Refused(f"redis_url: expected {what} or digit as %2F, say") from None
+        what = "redis://user:password@host:port/0, user and password with all but letters"
+        raise Refused(f"redis_url: expected {what} and digits escaped (/ as %2F)") from None
 
 
 def export_to_workers(settings: Settings) -> None:
@@ -168,13 +168,13 @@ def _run(config: uvicorn.Config, listener: socket.socket) -> None:
 
 
 class _Workers(Multiprocess):
-    """Starts workers that ended again, and says so at a level that is shown."""
+    """Restarts workers that ended, and logs it at a level that is shown."""
 
     def keep_subprocess_alive(self) -> None:
         before = list(self.processes)
         super().keep_subprocess_alive()
         for worker in set(before) - set(self.processes):
-            # 9 without anybody who did it is most often the kernel, short of memory.
+            # A 9 that nobody sent is most often the kernel's, short of memory.
             about = {"pid": worker.pid, "status": worker.exitcode}
             log.error("a worker ended and is started again", extra=about)
 

@@ -27,9 +27,9 @@ class Meta(NamedTuple):
     """What a model's meta hash says."""
 
     spec: ModelSpec
-    #: Of this very model; another one under its name, made or imported later, has another.
+    #: Of this very model; one made or imported later under its name has another.
     uid: str
-    #: What the chain of its log began with: its uid, or what the model that it is a copy of has.
+    #: What the chain of its log began with: its uid, or the origin of the model that it copies.
     origin: str
     seq: int
     chain: str
@@ -64,5 +64,5 @@ class Meta(NamedTuple):
                 {name: int(fields.get(name, 0)) for name in COUNTERS},
             )
         except (KeyError, ValueError) as error:
-            # Damaged, or of a newer version that has more to say in a spec.
+            # Damaged, or of a newer version whose specs have more fields.
             raise Unreadable(f"the model cannot be read: {shorten(str(error))}") from error

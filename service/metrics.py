@@ -27,11 +27,11 @@ BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 def take_place() -> None:
-    """Count from now on where a worker that has ended counted, if several share a folder.
+    """From now on count in the place of a worker that has ended, if several share a folder.
 
-    Each process would leave two files behind, and whoever asks for the numbers reads them all. A
-    place belongs to the process that holds its lock, which ends with it, however it does: so there
-    are hardly more places than workers at any one time.
+    Otherwise each process would leave two files behind, all of which are read for the numbers. A
+    place belongs to the process that holds its lock, and a lock ends with its process: so there are
+    hardly more places than workers at any one time.
     """
     folder = os.environ.get(SHARED_FOLDER)
     if folder is None:
@@ -131,7 +131,7 @@ class _ModelCollector(Collector):
         yield self._gauge("hub_alarm", text, self._hub_alarms())
         text = "1 while no clicks come, not even false ones, of models that this worker holds."
         yield self._gauge("silent", text, self._of_learners("silent"))
-        text = "1 while instances tell less than each label's clicks, of models held here."
+        text = "1 while instances predict clicks worse than click rates, of models held here."
         yield self._gauge("context_free", text, self._of_learners("context_free"))
         restarts = CounterMetricFamily(
             "misclick_restarts",
@@ -139,7 +139,7 @@ class _ModelCollector(Collector):
             labels=["model", "learner"],
         )
         for replica in self._replicas:
-            # By learner: what one had behind it when it was promoted did not happen then.
+            # By learner: restarts from before its promotion are not new ones.
             contest = replica.fold.contest
             labels = [replica.spec.name, contest.deciding.name]
             restarts.add_metric(labels, contest.learner.restarts)
@@ -149,7 +149,7 @@ class _ModelCollector(Collector):
     def _estimates(self) -> Iterator[Metric]:
         ended = CounterMetricFamily(
             "misclick_estimates",
-            "Estimates of noise rates that ended, by how.",
+            "Estimates of noise rates that ended, by outcome.",
             labels=["model", "outcome"],
         )
         tallies = [(m.name, m.estimates) for m in self._models if m.estimates is not None]

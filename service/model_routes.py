@@ -123,7 +123,7 @@ def _add_relearn(
         dependencies=takes_json,
     )
     async def relearn(model: str, asked: RelearnIn, caller: admin) -> RelearnedOut:
-        """Make another model of what the log tells, without some times or with another learner.
+        """Make another model from the log, without some times or with another learner.
 
         It appears whole or not at all.
         """
@@ -253,7 +253,7 @@ def _state_answer() -> dict[int | str, dict[str, Any]]:
     answer[200]["headers"] = {
         f"x-misclick-{name}": {"description": text, "schema": {"type": kind}, "required": True}
         for name, kind, text in (
-            ("seq", "integer", "Events that it is the fold of."),
+            ("seq", "integer", "Events folded into it."),
             ("chain", "string", "Hash chain over these events."),
             ("sha256", "string", "Of the state's canonical bytes, as snapshots have them."),
         )
@@ -265,7 +265,7 @@ async def _state(replica: Replica) -> Response:
     await replica.catch_up()
     fold = replica.fold
     seq, chain, state = fold.seq, fold.chain, fold.state()
-    # A wide window takes a tenth of a second and more; the copy is nobody else's.
+    # A wide window takes a tenth of a second and more; nobody else uses this copy.
     digest, content = await asyncio.to_thread(_as_file, state)
     headers = {
         "x-misclick-seq": str(seq),

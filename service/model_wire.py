@@ -18,7 +18,7 @@ from service.spec import (
     Strict,
 )
 
-#: Times that one call leaves out at most: each event is held against all of them.
+#: Most spans of time that one call leaves out: each event is compared with all of them.
 MAX_SPANS = 100
 #: Latest time in a log, in the year 144,683: Redis' scripts compute with doubles.
 MAX_MS = 2**52
@@ -47,8 +47,8 @@ class Counters(BaseModel):
     duplicates: int
     conflicts: int
     learned: int
-    told: int = Field(description="Rounds that somebody else decided; none of the decisions.")
-    rewinds: int = Field(description="Times a worker found that Redis had lost what it held.")
+    told: int = Field(description="Rounds that somebody else decided; not in `decisions`.")
+    rewinds: int = Field(description="Times a worker found that Redis had lost events.")
 
 
 class ModelOut(BaseModel):
@@ -120,7 +120,7 @@ class RatesIn(LabelRatesIn):
 
 
 class Span(Strict):
-    """A time in which clicks were heard: from `from_ms` on, until before `to_ms`."""
+    """A span of time: from `from_ms` on, and before `to_ms`."""
 
     from_ms: int = Field(0, ge=0, le=MAX_MS, description="Milliseconds since 1970.")
     to_ms: int = Field(MAX_MS, ge=0, le=MAX_MS, description="Milliseconds since 1970.")
@@ -133,14 +133,14 @@ class Span(Strict):
 
 
 class RelearnIn(Strict):
-    """A model to be made of what another one's log tells."""
+    """A model to be made from another one's log."""
 
     name: str = Field(pattern=MODEL_NAME, description="Of the new model.")
     without: list[Span] = Field(
         [],
         max_length=MAX_SPANS,
-        description="Times of which nothing is to be learned: feedback and examples that came in "
-        "them are left out, and where `on_expiry` is `no_click` decisions whose windows were open.",
+        description="Times from which nothing is learned: feedback and examples that came in "
+        "them are left out; with `no_click`, decisions whose windows were open then.",
     )
     learner: LearnerSpec | None = Field(
         None, description="Kind and options of another learner; left out, the one that decides."
@@ -152,10 +152,10 @@ class RelearnedOut(BaseModel):
 
     name: str = Field(description="Of the new model.")
     seq: int = Field(description="Events in its log.")
-    first_ms: int | None = Field(description="When the oldest came that the log still has.")
-    last_ms: int | None = Field(description="When the newest was.")
+    first_ms: int | None = Field(description="When the oldest came that the log could teach.")
+    last_ms: int | None = Field(description="When the newest of these came.")
     learned: int = Field(description="Rounds and examples that the new model has learned from.")
-    clicks: int = Field(description="Those of the rounds that it was told which had a click.")
+    clicks: int = Field(description="Rounds with a click that the new model was told.")
     left_out: int = Field(description="Rounds and examples of the times that were left out.")
     left_out_clicks: int
     refused: int = Field(description="Those that the learner refused.")

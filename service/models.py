@@ -41,7 +41,7 @@ from service.snapshots import newest_snapshot_seq
 from service.spec import MAX_LABELS, LearnerSpec, ModelSpec, NamedLearner
 from service.turns import each_of
 
-#: Two admins changing labels at once: the second one looks again, this often at most.
+#: Two admins changing labels at once: the second one looks again, at most this often.
 TRIES = 5
 
 
@@ -85,7 +85,7 @@ class Models:
 
         async def look(key: str) -> ModelOut | None:
             name = key.removeprefix(prefix)
-            # Some are being created, imported or deleted at this moment, or there no more.
+            # Some are being created, imported or deleted at this moment, or no longer exist.
             with contextlib.suppress(NotFound):
                 try:
                     return await self.describe(caller, name)
@@ -99,7 +99,7 @@ class Models:
     async def delete(self, caller: Caller, name: str) -> None:
         """Delete a model with its log, decisions and snapshots."""
         key = caller.key_of(name)
-        # First, or the background work may tell of a model that is gone, it knows not how.
+        # First, or the background work may report a model that is gone for reasons unknown to it.
         self._host.drop(key)
         if not await self._store.delete(key):
             raise NotFound(f"there is no model {shorten(name)!r}")
@@ -138,7 +138,7 @@ class Models:
     async def _change(
         self, key: str, what: str, attempt: Callable[[Replica], Awaitable[int | None]]
     ) -> int:
-        """Try a change until nobody else was faster; return the event at which it is so."""
+        """Try a change until nobody else is faster; return the event from which it holds."""
         for _ in range(TRIES):
             seq = await self._host.use(key, attempt)
             if seq is not None:
@@ -221,7 +221,7 @@ def model_out(meta: Meta, waiting: Waiting, snapshot_seq: int) -> ModelOut:
 
 
 def _differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Return the names of what two specs say differently, also within their learners."""
+    """Return the names of the fields in which two specs differ, also within their learners."""
     absent = object()
     names = []
     for name in sorted(one.keys() | other.keys()):
@@ -263,7 +263,7 @@ def _learners_after(fold: Fold, change: ChallengerChange) -> list[NamedLearner]:
 
 
 def _check_rates(fold: Fold, rates: RatesIn) -> None:
-    """Refuse rates that no learner of the model uses, or that leave nothing of a click."""
+    """Refuse rates that no learner of the model uses, or by which clicks tell nothing."""
     learners = fold.contest.learners
     if not any(learner.takes_rates for learner in learners):
         raise no_rates(fold.learner)
@@ -331,7 +331,7 @@ def _check_estimates(spec: ModelSpec) -> None:
 
 
 def _check_features(learners: Sequence[NamedLearner], places: Sequence[str]) -> None:
-    """Refuse learners that want different numbers of features of a label: none could be said."""
+    """Refuse learners that want different numbers of features of a label: none could suit all."""
     wanted: object = 0
     for each, place in zip(learners, places, strict=True):
         count = each.learner.options.get("n_label_features", 0)
@@ -342,7 +342,7 @@ def _check_features(learners: Sequence[NamedLearner], places: Sequence[str]) -> 
 
 
 def _new_features(fold: Fold, features: Mapping[str, list[float]]) -> dict[str, list[float]]:
-    """Return what is said of labels and was not so before; refuse what the fold would."""
+    """Return the labels' features that are new or changed; refuse what the fold would refuse."""
     fold.contest.check_label_features(features, "features")
     known = fold.contest.label_features
     return {

@@ -1,4 +1,4 @@
-"""What models of neighbours can be asked: who votes on an instance, and who the hubs are."""
+"""What can be asked of models of neighbours: who votes on an instance, and who the hubs are."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def neighbor_router(host: Host, keys: Keys) -> APIRouter:
             if not learner.keeps_graph:
                 raise _refusal("a learner that keeps a graph of neighbours", replica)
             seq, near, alarm = fold.seq, learner.neighborhoods(), alarm_out(learner.hub_watch)
-            # Counting takes tens of milliseconds in a wide window; the copy is nobody else's.
+            # Counting takes tens of milliseconds in a wide window; nobody else uses this copy.
             report = await asyncio.to_thread(hubness_report, near)
             return _hubs_out(seq, report, fold.labels, alarm)
 
@@ -134,7 +134,7 @@ def _hubs_out(seq: int, report: HubnessReport, labels: list[str], alarm: HubAlar
 
 
 def alarm_out(watch: HubWatch) -> HubAlarmOut:
-    """Return what is told of a watch."""
+    """Return a watch's alarm as it is reported."""
     last = watch.last
     return HubAlarmOut(
         watch.raised,

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-#: How many neighbours, and hubs, an answer lists at most.
+#: Most neighbours, or hubs, that an answer lists.
 MAX_LISTED = 100
 #: For how many labels an answer says what a neighbour's vote adds: those with the most.
 MAX_VOTED = 10
-#: Up to so many labels an answer has the transition matrix.
+#: Most labels for which an answer has the transition matrix.
 MAX_MATRIX = 100
 
 Example = Annotated[int, Meta(description="Examples are numbered as they came, from 0.")]
@@ -59,7 +59,7 @@ class HubOut(Struct):
 
 
 class HubAlarmOut(Struct):
-    """Whether labels of hubs look wrong more often than chance has it."""
+    """Whether labels of hubs look wrong more often than by chance."""
 
     raised: bool
     since: Annotated[int, Meta(description="Examples that had come when it last went on or off.")]
@@ -126,7 +126,7 @@ class WindowNoiseOut(Struct):
     seq: int
     examples: int
     k: Annotated[
-        int | None, Meta(description="Neighbours that vote; null where `pairs` are chosen from.")
+        int | None, Meta(description="Neighbours that vote; null where chosen among `pairs`.")
     ]
     estimates: Annotated[
         list[TransitionOut], Meta(description="One for each k'; none where the rates are given.")

@@ -8,7 +8,7 @@ from service.address import Address
 from service.events import Decision, LabelChange, Round, feedback_learned, unpack_body
 from service.store import Store
 
-#: So many rounds that were all clicked are no chance.
+#: This many rounds, all clicked, are no coincidence.
 _MANY = 100
 
 
@@ -25,7 +25,7 @@ class Newest(NamedTuple):
 
     #: Oldest first.
     rounds: list[Logged]
-    #: The last events by which labels came (or came back) meanwhile, by name.
+    #: The last events by which labels were added or brought back meanwhile, by name.
     came: dict[str, int]
 
 
@@ -55,7 +55,7 @@ async def read_newest(
 
 
 def doubt_of(rounds: list[Logged]) -> str:
-    """Return why these rounds have too many clicks; nothing where they do not."""
+    """Return why these rounds have too many clicks; empty where they do not."""
     if len(rounds) >= _MANY and all(each.feedback for each in rounds):
         return "every round was clicked: rounds without a click seem not to be logged"
     return ""

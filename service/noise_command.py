@@ -1,4 +1,4 @@
-"""The command `misclick noise`: what is known of how a model's clicks lie, and finding out."""
+"""The command `misclick noise`: how noisy a model's clicks are, as known or estimated now."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from service.outputs import check_outputs, print_json, print_table, terminal, wr
 if TYPE_CHECKING:
     from service.commands import Subparsers
 
-#: The service's own limit on a training by default (600 s), tried again once, and some.
+#: The service's default limit on a training (600 s), twice, and some more.
 WAIT_S = 1500.0
-#: A trainer tells how far it is every few seconds.
+#: A trainer reports its progress every few seconds.
 POLL_S = 0.5
 
 
@@ -38,11 +38,11 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command and its options."""
     parser = subparsers.add_parser(
         "noise",
-        help="what is known of how a model's clicks lie",
+        help="how noisy a model's clicks are",
         description=(
             "Show the noise rates that a model assumes, how well they are known, and how they "
-            "were found; with --estimate, estimate them now from the newest feedback. Of a model "
-            "that reads the noise in its labels off its neighbours, show what those tell. The API "
+            "were found; with --estimate, estimate them now from the newest feedback. For a model "
+            "that reads the noise in its labels off neighbours, show what these tell. The API "
             f"key, if the service has any, is read from {API_KEY_VARIABLE}."
         ),
         epilog="example: misclick noise ads --url http://localhost:8000 --estimate --png q.png",
@@ -52,7 +52,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--url", required=True, help="of the service")
     doing = parser.add_mutually_exclusive_group()
     doing.add_argument(
-        "--estimate", action="store_true", help="ask for an estimate now and wait until it ended"
+        "--estimate", action="store_true", help="ask for an estimate now and wait until it ends"
     )
     doing.add_argument(
         "--cancel", action="store_true", help="end the estimate that is asked for or being made"
@@ -74,7 +74,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def seconds(text: str) -> float:
-    """Read how long to wait; argparse tells what is wrong with another text."""
+    """Read how long to wait; argparse reports what is wrong with other texts."""
     try:
         seconds = float(text)
     except ValueError:
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         with client_of(args.url) as client:
             if args.estimate:
                 number = client.estimate_noise(args.model)
-                # Standard output is for what is known in the end.
+                # Standard output is for the final result.
                 console = terminal(stderr=True)
                 with client_of(args.url, PATIENT) as patient:
                     noise = wait(patient, args.model, number, wait_s=args.wait_s, console=console)
@@ -117,7 +117,7 @@ def known(client: Client, model: str) -> Noise | WindowNoise:
     try:
         return client.noise(model)
     except ProtocolError:
-        # Which of the two a learner has is told by nothing but the answer.
+        # Only the answer says which of the two a learner has.
         return client.window_noise(model)
 
 
@@ -171,7 +171,7 @@ def _show(noise: Noise | WindowNoise, console: Console) -> None:
         return
     print_table(rates_table(noise))
     for line in summary(noise):
-        # What the service says is no markup.
+        # What the service says is not markup.
         console.print(line, markup=False)
     if noise.learned or (noise.known and noise.rates_by_label):
         print_table(in_force_table(noise))

@@ -42,7 +42,7 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
     async def get_noise(model: str, request: Request) -> Response:
         """Tell the rates in force, the estimate under way and the latest results.
 
-        Of a learner that reads the noise off its neighbours: what its window tells now.
+        For a learner that reads the noise off neighbours: what its window tells now.
         """
         caller = keys.caller(request.headers.get("authorization"))
 
@@ -56,7 +56,7 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
             estimates = Estimates(host.store, replica.address)
             asked, running = await estimates.status()
             history = await estimates.history()
-            # The rates of the newest result in this answer are in force in this answer.
+            # So that the rates of the newest result in this answer are in force in it.
             await replica.catch_up()
             spec, fold = replica.spec, replica.fold
             rates, each = _rates(replica), _label_rates(fold)
@@ -90,7 +90,7 @@ def _add_estimates(router: APIRouter, host: Host, keys: Keys) -> None:
         operation_id="estimate_noise",
         status_code=202,
         response_class=Response,
-        responses=json_answer(202, "It will be begun within seconds.", "Asked") | read_errors(),
+        responses=json_answer(202, "It begins within seconds.", "Asked") | read_errors(),
     )
     async def estimate_noise(model: str, request: Request) -> Response:
         """Ask for an estimate of the noise rates now, from the newest feedback."""
@@ -131,15 +131,15 @@ def _known(contest: Contest) -> bool:
 
 
 def _errors(fold: Fold) -> tuple[wire.RatesOut | None, dict[str, wire.RatesOut]]:
-    """Return how well the rates are known that clicks move, and each label's.
+    """Return the errors of the rates that clicks move, and each label's.
 
-    None where clicks move none: not those that were set, of which nothing is in doubt.
+    None where clicks move none: rates that were set are not in doubt.
     """
     user = fold.contest.rate_user
     if user is None or not user.learns_rates or _known(fold.contest):
         return None, {}
     each = errors_of(user)
-    # What labels' rates are off by, most of it all labels' are: the mean's is about theirs.
+    # Labels share most of what their rates are off by: the mean's error is about theirs.
     errors = wire.RatesOut(*(float(some.mean()) for some in each))
     if not (errors.rho_0 or errors.rho_1):
         return None, {}
@@ -153,7 +153,7 @@ def _rates(replica: Replica) -> wire.RatesOut:
     if user is None:
         raise no_rates(contest.learner)
     if told is not None and (_known(contest) or not user.learns_rates):
-        # What it uses itself may be each label's.
+        # What the learner itself uses may differ by label.
         return wire.RatesOut(told.rho_0, told.rho_1)
     return wire.RatesOut(*(getattr(user, name) for name in ("rho_0", "rho_1")))
 

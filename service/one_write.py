@@ -1,8 +1,8 @@
 """What is written to a connection in one turn of the event loop leaves in one piece.
 
-uvicorn writes the head of an answer and its body apart. Each write is a call of the system that
-wakes the client, and the first wakes it for nothing: together they cost more than a round of a
-learner (a fifth of all that a hot call costs the worker).
+uvicorn writes the head of an answer and its body apart. Each write is a system call that wakes the
+client, and the first wakes it for nothing: together they cost more than a round of a learner (a
+fifth of all that a hot call costs the worker).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from service.leaving import LeavingProtocol
 
-#: Bytes that may be held back: an answer that streams goes out as it comes, and its writer
-#: hears in time that the client does not keep up.
+#: Bytes that may be held back: an answer that streams goes out as it comes, and its writer learns
+#: in time that the client does not keep up.
 MOST_HELD = 65_536
 
 

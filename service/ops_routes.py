@@ -87,7 +87,7 @@ def ops_router(host: Host, keys: Keys, metrics: RequestMetrics) -> APIRouter:
         try:
             found = await _all_numbers(host.store, prefix)
         except Unavailable:
-            # Requests and this worker's copies are counted here, and asked for just then.
+            # This worker has its own counts, and they are wanted most when Redis is away.
             found = None
         mine = [replica for replica in host.replicas if replica.key.startswith(prefix)]
         return Response(metrics.render(found, mine), media_type="text/plain; version=0.0.4")

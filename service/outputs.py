@@ -1,4 +1,4 @@
-"""What a command writes in the end: tables, JSON and files, the last looked at before the work."""
+"""What a command writes in the end: tables, JSON and files, which are checked before the work."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rich.table import Table
 
 from clients import InputError
 
-#: Tables find room in so many columns. A narrower terminal breaks their lines; made narrower, they
-#: would have cells cut off, and a number that is cut off is another one.
+#: Tables fit into this many columns. A narrower terminal wraps their lines; in narrower tables
+#: cells would be cut off, and a number that is cut off is another one.
 TABLE_CHARS = 80
 
 
@@ -26,7 +26,7 @@ def terminal(*, stderr: bool = False) -> Console:
 
 
 def print_table(table: Table, *, chars: int = TABLE_CHARS) -> None:
-    """Print a table, as wide as it has to be; `chars` are what it has at least."""
+    """Print a table, as wide as it has to be; `chars` at least."""
     console = terminal()
     console.width = max(chars, console.width)
     console.print(table)
@@ -62,7 +62,7 @@ def check_outputs(**files: Path | None) -> None:
 
 
 def _check_writable(option: str, path: Path) -> None:
-    """Open the file as if to add to it; of one that was not there nothing is left."""
+    """Open the file as if to add to it; one that was not there is removed again."""
     there = path.exists()
     if there and not path.is_file():
         # A pipe, say: whoever reads it would take this for its end.

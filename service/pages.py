@@ -1,7 +1,7 @@
 """The pages of the documentation, with all that they show from here.
 
-FastAPI's own take scripts from a host that others run: without the internet they are blank, and API
-keys are typed into them.
+FastAPI's own pages load scripts from a host that others run: without the internet they are blank,
+and API keys are typed into them.
 """
 
 from __future__ import annotations

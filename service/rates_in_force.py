@@ -15,38 +15,38 @@ from service.evaluation_wire import RatesFrom
 from service.events import Rates
 from service.fold import Fold
 
-#: Standard error of rho_1 from which on it is little more than a guess: one of which only [0, 1] is
-#: known has `NOTHING_KNOWN`. Intervals take what rates are off by for small, and with .9 where .2
-#: was guessed a value that was .28 was told as .05 +- .04.
+#: Standard error of rho_1 from which on it is little more than a guess: a rate known only to lie in
+#: [0, 1] has `NOTHING_KNOWN`. Intervals assume small errors of rates; with .9 where .2 was guessed,
+#: a value that was .28 was reported as .05 +- .04.
 LARGEST_ERROR = 0.25
-#: Share of the labels of which a learner found as much noise as it believes in, from which on an
-#: estimate, which has no bounds, is taken instead; and of the rounds in which such labels were
-#: shown, from which on clicks cannot be corrected by what it found.
+#: Share of the labels with as much noise as a learner allows for, from which on an estimate, which
+#: has no bounds, is taken instead of its rates; and share of the rounds in which such labels were
+#: shown, from which on clicks cannot be corrected by its rates.
 MOST_AT_BOUNDS, BOUND_SHARE = 0.5, 0.05
-#: Events between two times at which a learner began anew that are no one change: where it takes
-#: one for noise that is none, it begins once more after some 500 rounds.
+#: Events between two restarts that mean two changes: a learner that takes one change of what is
+#: right for noise begins anew once more after some 500 rounds.
 LEAST_APART = 1_000
-#: For so many times what was between them it may be a third time.
+#: For this many times the span between the two, a third may follow.
 FOR_TIMES = 2
-#: A sum of rates that is kept to `MAX_SUM` may round to less.
+#: A sum of rates bounded by `MAX_SUM` may round to less.
 ROUNDING = 1e-9
 
 
 def rates_in_force(fold: Fold) -> tuple[AssumedRates, RatesFrom]:
     """Return the rates that clicks are corrected by, and where they are from."""
     n_labels, rates = fold.learner.n_labels, fold.contest.rates
-    # It goes on from an estimate that it is told: the log knows of no noise that has risen since.
-    # Of rates that were set it moves none.
+    # It goes on from an estimate that it is told, and unlike the log knows of noise that has risen
+    # since. Rates that were set it does not move.
     if fold.learner.learns_rates and (rates is None or rates.estimated):
         found = _found(fold.learner)
-        # An estimate may be of more noise than the learner believes in.
+        # An estimate may be of more noise than the learner allows for.
         if rates is None or at_bounds(found).mean() <= MOST_AT_BOUNDS:
             return found, "learner"
     if rates is not None:
         return _assumed(rates, n_labels), "log"
     options = fold.contest.deciding.learner.options
     given = NoiseRates(*(float(options.get(name, 0.0)) for name in ("rho_0", "rho_1")))
-    # A learner that estimates its rates begins with none: 0 is what is not known.
+    # A learner whose rates are estimated begins with none: 0 means unknown.
     if given.rho_0 or given.rho_1:
         return AssumedRates.same(given, n_labels), "learner"
     for challenger in fold.contest.challengers:
@@ -61,9 +61,9 @@ def rates_since(fold: Fold, source: RatesFrom) -> int:
 
 
 def doubt_about_changes(fold: Fold, source: RatesFrom) -> str:
-    """Return why the learner's rates may be those of another hour; nothing where they may not.
+    """Return why the learner's rates may be those of another time; empty where they are not.
 
-    Where it began anew twice, the same may have happened in between, and again since.
+    Where it began anew twice, noise may have changed in between, too, and again since.
     """
     _, last, before = _began_anew(fold, source)
     apart = last - before
@@ -83,9 +83,9 @@ def _began_anew(fold: Fold, source: RatesFrom) -> Anew:
 
 
 def errors_of(learner: Learner) -> tuple[FloatArray, FloatArray]:
-    """Return what is told of how far each label's rates may be off that a learner has found.
+    """Return the errors to report for each label's rates that a learner has found.
 
-    Where it found as much noise as it believes in there may be more: nothing is known.
+    Where it found as much noise as it allows for, there may be more: nothing is known.
     """
     bounded = at_bounds(_found(learner))
     error_0, error_1 = (
@@ -97,20 +97,20 @@ def errors_of(learner: Learner) -> tuple[FloatArray, FloatArray]:
 
 def _found(learner: Learner) -> AssumedRates:
     """Return the rates that a learner has found itself."""
-    # Off by what the learner is off by, and each by its own: taken for their own alone, intervals
-    # held the truth in .6 of the logs, for one alone in .7 where two labels overlap.
+    # Part of an error is the learner's, part the label's own: taken as labels' own alone, intervals
+    # held the truth in .6 of the logs; as the learner's alone, in .7 where two labels overlap.
     return AssumedRates(*learner.label_rates, *learner.label_rate_errors, "unknown")
 
 
 def at_bounds(found: AssumedRates) -> NDArray[np.bool_]:
-    """Return of which labels a learner found as much noise as it believes in, within an error."""
+    """Return which labels have, within an error, as much noise as a learner allows for."""
     beyond_0 = found.rho_0 + found.rho_0_error >= MAX_RATE
     beyond_1 = found.rho_1 + found.rho_1_error >= MAX_RATE
     return beyond_0 | beyond_1 | (found.rho_0 + found.rho_1 >= MAX_SUM - ROUNDING)
 
 
 def doubt_about_rates(rates: AssumedRates, labels: NDArray[np.int64]) -> str:
-    """Return why clicks on `labels` cannot be corrected by these rates; nothing where they can.
+    """Return why clicks on `labels` cannot be corrected by these rates; empty where they can.
 
     Clicks are few because wrong labels are shown, or because they are missed: which of the two
     has to be known.
@@ -119,10 +119,10 @@ def doubt_about_rates(rates: AssumedRates, labels: NDArray[np.int64]) -> str:
     if rates.sharing == "unknown":
         share = float(at_bounds(rates)[labels].mean())
         if share > BOUND_SHARE:
-            where = f"of labels shown in {share:.0%} of the rounds the learner believes in no more"
+            where = f"labels shown in {share:.0%} of rounds have all that the learner allows for"
             return f"there may be more noise than was found: {where}"
     if error > LARGEST_ERROR:
-        return f"hardly known is how many clicks are missed: rho_1 = {missed:.2f} +- {error:.2f}"
+        return f"how many clicks are missed is hardly known: rho_1 = {missed:.2f} +- {error:.2f}"
     return ""
 
 
@@ -131,7 +131,7 @@ def _assumed(rates: Rates, n_labels: int) -> AssumedRates:
     common = AssumedRates.same(NoiseRates(rates.rho_0, rates.rho_1), n_labels, found)
     each = rates.of_labels(n_labels)
     if each is None or rates.errors is not None:
-        # What they are off by, where labels are alike, all are: it does not average out over them.
+        # Where labels are alike, all are off by the same: it does not average out over them.
         return common
     try:
         return AssumedRates(*each)

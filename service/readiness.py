@@ -22,9 +22,9 @@ log = logging.getLogger("misclick.readiness")
 #: How often a worker looks whether Redis is still one to keep promises with. It asks Redis two
 #: small questions; meanwhile calls are answered that might have to be refused.
 LOOK_S = 1.0
-#: How often it is told again while it is not. Whoever reads the newest lines should see it.
+#: How often it is logged again while it is not, so that the newest lines of the log say so.
 TELL_AGAIN_S = 60.0
-#: Streams, shebang scripts with flags and PEXPIREAT NX came by then.
+#: Since then there are streams, shebang scripts with flags, and PEXPIREAT NX.
 OLDEST_REDIS = (7, 0)
 #: The check that fails alone where there is no answer to look at.
 ANSWERS = "redis"
@@ -68,8 +68,8 @@ class ReadinessWatch:
             await self._store.connect_anew()
         why = "; ".join(f"{check.name}: {check.why}" for check in failing)
         if names != [ANSWERS]:
-            # Of one that does not answer nothing new is known, and each call finds out itself
-            # when it is back.
+            # If Redis does not answer, nothing new is known, and each call finds out by itself when
+            # it is back.
             self._refusal = f"not ready: {why}" if failing else None
         now_s = time.monotonic()
         lasts = names == self._failing
@@ -138,7 +138,7 @@ def _durable(info: dict[str, Any], config: dict[Any, Any]) -> list[Check]:
         ),
         Check(
             "no-appendfsync-on-rewrite",
-            # While it rewrites its log, or saves, it would write nothing through to the disk.
+            # While it rewrites its log, or saves, it would flush nothing to the disk.
             put_off in ("no", None),
             f"expected no, got {put_off or 'unknown: CONFIG GET is not allowed'}",
         ),
@@ -148,8 +148,8 @@ def _durable(info: dict[str, Any], config: dict[Any, Any]) -> list[Check]:
 async def _refusal(store: Store) -> str:
     """Return why Redis takes no writes, if so: its disk is full, say, or its replicas are gone."""
     try:
-        # No model has this name, so nothing changes. It needs no memory: of that, changes that
-        # need some find out themselves, and others are taken.
+        # No model has this name, so nothing changes. It needs no memory: changes that need some
+        # find out by themselves, and others are taken.
         await store.client.srem(MODELS_KEY, "")
     except ResponseError as error:
         return str(error)

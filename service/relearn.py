@@ -1,9 +1,9 @@
-"""A model made anew from the log of another one: without clicks that were wrong, or otherwise.
+"""A model made from the log of another one: without wrong clicks, or with another learner.
 
 Nothing is learned here. A model is the fold of its log, so a log is written: of each event that
 taught the other model something, what it taught. Clicks on its decisions become rounds that
-somebody else decided, for the new learner did not decide them. Then the model is loaded, as any
-is that has no snapshot yet.
+somebody else decided, because the new learner did not decide them. Then the model is loaded like
+any that has no snapshot yet.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def source_of(store: Store, replica: Replica) -> Source:
     meta = await store.meta(replica.key)
     contest = replica.fold.contest
     rates = contest.rates
-    # An estimate was made of the clicks, also of those that are left out.
+    # An estimate was made from the clicks, including those that are left out.
     known = None if rates is None or rates.estimated or rates.errors else rates
     labels = parse_labels(meta.labels)
     return Source(meta.spec, replica.address, meta.seq, labels, contest.deciding.learner, known)
@@ -86,17 +86,17 @@ def spec_of(source: Source, asked: RelearnIn) -> ModelSpec:
     )
     if rate_kinds(spec.learners):
         return spec
-    # Estimates that were for a challenger, or for the learner before.
+    # They were meant for a challenger, or for the learner before.
     return spec.model_copy(update={"estimate_every": None, "estimate_on_drift": False})
 
 
 async def relearn(
     host: Host, source: Source, key: str, spec: ModelSpec, without: Sequence[Span]
 ) -> RelearnedOut:
-    """Make the model `key` of what the source's log tells; it appears whole, or not at all."""
+    """Make the model `key` from the source's log; it appears whole, or not at all."""
     uid, token = secrets.token_hex(8), secrets.token_hex(8)
     if not rate_kinds(spec.learners):
-        # Nobody would use what was set for the learner before.
+        # No learner would use rates that were set for the one before.
         source = source._replace(rates=None)
     # The lists of a large window take a second to make.
     fields = await asyncio.to_thread(lambda: initial_fields(Fold(spec, uid)))
@@ -160,7 +160,7 @@ class _Found:
 
     def see(self, event: Event, *, taken: bool) -> None:
         """Count one event that taught something."""
-        # Where silence is a bit its time is that of the decision: not in the log's order.
+        # Where silence is a bit, the time is that of the decision: not in the log's order.
         self.first_ms = min(
             event.time_ms, event.time_ms if self.first_ms is None else self.first_ms
         )
@@ -214,7 +214,7 @@ async def _entries(store: Store, source: Source) -> AsyncIterator[Entry]:
         _, _, entries = await store.read(source.address, after)
         if not entries:
             return
-        # Before the first entry some may be gone for long.
+        # Before the first entry, some may be long gone.
         if after and entries[0].seq != after + 1:
             raise Conflict("the log was trimmed while it was read: try again")
         for entry in entries:
@@ -227,8 +227,8 @@ def _heard_within(event: Event, address: Address) -> tuple[int, int]:
     """Return the first and the last time at which what an event tells may have been heard.
 
     Where silence is a bit, a decision was listened to until its window closed, whatever was heard:
-    its click may be one that was wrong, its silence a click that was lost. Left out by when they
-    came, clicks would go without the silence beside them.
+    its click may be one that was wrong, its silence a click that was lost. If clicks were left out
+    by when they came, the silence beside them would stay.
     """
     if address.no_click and isinstance(event.payload, Decision):
         return event.payload.issued_ms, event.payload.issued_ms + address.window_ms
@@ -238,8 +238,8 @@ def _heard_within(event: Event, address: Address) -> tuple[int, int]:
 def _taught(event: Event, *, no_click: bool) -> Event | None:
     """Return an event as somebody else would tell it; None if it taught nothing.
 
-    Where silence is a bit it is one of the time of its decision, whatever was heard and when: who
-    leaves out times once more, of the new model, leaves out clicks with the silence beside them.
+    Where silence is a bit, the event is dated by its decision, whatever was heard and when: so
+    relearning from the new model leaves out clicks together with the silence beside them.
     """
     payload = event.payload
     if isinstance(payload, Round | Example):

@@ -1,4 +1,4 @@
-"""The command `misclick relearn`: another model, of what a model's log tells."""
+"""The command `misclick relearn`: another model, from a model's log."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command and its options."""
     parser = subparsers.add_parser(
         "relearn",
-        help="make another model of a model's log, without wrong clicks",
+        help="make another model from a model's log, without wrong clicks",
         description=(
-            "Make another model of what a model's log tells, without the feedback of some times, "
+            "Make another model from a model's log, without the feedback of some times, "
             "or with another learner. The first model stays as it is; ask the new one from then "
             "on. It reaches as far back as the log does (log_keep). "
             f"The API key, if the service has any, is read from {API_KEY_VARIABLE}."
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def parse_times(text: str) -> Times:
-    """Read a time from when until when.
+    """Read a span of time.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def _moment(text: str) -> datetime | None:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        what = "a time as 2026-03-01T02:00Z"
+        what = "a time such as 2026-03-01T02:00Z"
         raise InputError(f"--without: expected {what}, got {text!r}") from None
 
 

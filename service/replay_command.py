@@ -50,7 +50,7 @@ from service.spec import ESTIMATE_AFTER
 if TYPE_CHECKING:
     from service.commands import Subparsers
 
-#: A replay may hold feedback back for long, and drops some: nothing may expire meanwhile.
+#: A replay may hold feedback back for long, and drop some: nothing may expire meanwhile.
 WINDOW_S = 7 * 24 * 3600.0
 MAX_PENDING = 1_000_000
 
@@ -190,7 +190,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _check_pending(stream: ClickStream) -> None:
-    """Refuse what a service would refuse, after hours: more decisions that wait for feedback."""
+    """Refuse what a service would refuse after hours: too many decisions that wait for feedback."""
     noise, horizon = stream.noise, stream.horizon
     late = min(horizon, noise.delay[1] + noise.shuffle)
     waiting = round(noise.drop * horizon + late)
@@ -293,7 +293,7 @@ def parse_rates(name: str, text: str, *, n_labels: int, seed: int, which: int) -
 
 
 def _check_size(dataset: Dataset) -> None:
-    """Refuse what a model would refuse, in the round in which it comes."""
+    """Refuse at once what a model would refuse only in the round in which it comes."""
     x = dataset.x
     for at in (x.argmin(), x.argmax()):
         row, column = np.unravel_index(at, x.shape)
@@ -371,7 +371,7 @@ def _tell_who_lacks_estimates(specs: Mapping[str, ModelSpec]) -> None:
 def players_of(
     args: argparse.Namespace, specs: Mapping[str, ModelSpec]
 ) -> Iterator[dict[str, Player]]:
-    """Give a player for each model; models of a service are deleted in the end."""
+    """Yield a player for each model; models of a service are deleted in the end."""
     if args.url is None:
         players: dict[str, Player] = {
             shown: InProcessPlayer(plain(spec)) for shown, spec in specs.items()
@@ -380,7 +380,7 @@ def players_of(
         yield players
         return
     with ExitStack() as stack:
-        # Nobody waits so patiently for the first answer, nor for the last ones.
+        # The first answer and the last ones are not worth such patience.
         hasty = stack.enter_context(client_of(args.url))
         hasty.live()
         client = stack.enter_context(client_of(args.url, PATIENT))
@@ -389,18 +389,18 @@ def players_of(
                 stack.callback(_forget, hasty, spec.name)
             client.create_model(spec)
             if args.keep:
-                # Before it plays: it is kept, too, when it is interrupted.
+                # Before it plays: it is kept even when it is interrupted.
                 print(f"{shown} is kept as {spec.name}")
         yield {shown: HttpPlayer(client, spec.name) for shown, spec in specs.items()}
 
 
 def _forget(client: Client, model: str) -> None:
-    """Delete a model that was made, or was about to be when Ctrl-C came; tell where that fails."""
+    """Delete a model that was made, or was about to be when Ctrl-C came; report if that fails."""
     try:
         client.delete_model(model)
     except (NotFoundError, UnauthorizedError, ForbiddenError):
-        # Whoever may not delete it could not make it.
+        # A key that may not delete it could not make it.
         pass
     except MisclickError as error:
-        # What ended the replay is told after it.
+        # What ended the replay is reported after this.
         print(f"misclick replay: {model} is left with the service: {error}", file=sys.stderr)

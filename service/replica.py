@@ -42,10 +42,10 @@ from service.turns import LEAST_S, TURN_S
 
 #: Items of one script call out of a batch: Redis is busy with it for about 2 ms.
 SCRIPT_ITEMS = 250
-#: What one decision is taken to cost before the first one was made, which is made alone then: among
-#: a thousand labels some learners take 10 ms for one, and a hundred would be a second.
+#: What one decision is assumed to cost before the first, which is therefore made alone: among a
+#: thousand labels some learners take 10 ms for one, and a hundred would be a second.
 GUESS_S = TURN_S
-#: What a client is told whose call met a log that had lost events.
+#: What a client is told if its call met a log that had lost events.
 ANOTHER_LOG = "the log was found to be another one: try again"
 
 
@@ -77,7 +77,7 @@ class Replica(Follower):
         self.sign_with(secret)
         self.used_at_s = self.snapshot_at_s = time.monotonic()
         self._decision_s = GUESS_S
-        #: Events that calls under way append, and that come with their answers.
+        #: Events that calls under way append; they come with the answers.
         self._coming = 0
         self._decisions = GroupCommit(self._decide, self._decisions_a_turn)
         self._feedback = GroupCommit(self._admit)
@@ -100,7 +100,7 @@ class Replica(Follower):
     async def predict_many(self, asks: Sequence[Ask]) -> list[Decided]:
         """Choose a label for each and record all decisions or, if one is refused, none of them.
 
-        Those of a request_id may stand: asked again, they are the same.
+        Those under a request_id may stand: asked again, they are the same.
         """
         parts: list[asyncio.Task[list[Decided]]] = []
         fold, first = self.fold, 0
@@ -133,7 +133,7 @@ class Replica(Follower):
             yield asks[start : (start := start + min(SCRIPT_ITEMS, self._decisions_a_turn()))]
 
     async def _withdraw(self, decided: Sequence[Decided]) -> None:
-        """Take back decisions that nobody is told of; with a request_id somebody else may be."""
+        """Take back decisions that nobody is told of, except those under a request_id."""
         nonces = [
             known.nonce
             for one in decided
@@ -155,13 +155,13 @@ class Replica(Follower):
     async def _decide(
         self, asked: Sequence[tuple[Fold, Ask]], *, whole: bool = False
     ) -> list[Decided | Exception]:
-        """Decide and record what was asked, each ask of the fold that it was read with.
+        """Decide and record what was asked, each ask by the fold that it was read with.
 
-        Of a `whole`, nothing is recorded where one is refused.
+        Of a `whole` batch, nothing is recorded if one is refused.
         """
         fold, asks = self.fold, [ask for _, ask in asked]
         if any(read_with is not fold for read_with, _ in asked):
-            # Its labels had other codes, and it may not be as far as the client has seen.
+            # Labels may have other codes now, and this fold may be behind what the client has seen.
             raise Unavailable(ANOTHER_LOG)
         nonces = [self._nonce(ask.request_id) for ask in asks]
         begin_s = time.perf_counter()
@@ -197,8 +197,8 @@ class Replica(Follower):
         if seq > self.fold.seq:
             self.fresh_at_s = 0.0
         if any(a.old and unpack_decision(a.old).seq > self.fold.seq for a in answers):
-            # Another worker that had folded further made this decision, with a label maybe
-            # that is not known here yet.
+            # Another worker that had folded further made this decision, maybe with a label that is
+            # not known here yet.
             await self.catch_up()
         return answers
 
@@ -234,7 +234,7 @@ class Replica(Follower):
                 real.append((decision.nonce, decision.issued_ms, feedback))
                 places.append(place)
         if len(real) < len(items):
-            # They may be of the model that another worker has made of this name since.
+            # They may be of the model that another worker has made under this name since.
             await self.catch_up()
         for start in range(0, len(real), SCRIPT_ITEMS):
             some = await self._admit(real[start : start + SCRIPT_ITEMS])
@@ -284,7 +284,7 @@ class Replica(Follower):
         return verdicts
 
     async def _log_told(self, told: Sequence[tuple[Fold, Telling]]) -> list[Verdict]:
-        """Log what is told, each with the fold that its label's code is of."""
+        """Log what is told, each item with the fold that its label's code comes from."""
         fold, items = self.fold, [item for _, item in told]
         if any(read_with is not fold for read_with, _ in told):
             raise Unavailable(ANOTHER_LOG)
@@ -301,7 +301,7 @@ class Replica(Follower):
 
     @contextlib.contextmanager
     def _appending(self, count: int) -> Iterator[int]:
-        """Count events that a call appends; yield up to where earlier answers will have come."""
+        """Count events that a call appends; yield up to which event earlier answers reach."""
         after = self.fold.seq + self._coming
         self._coming += count
         try:

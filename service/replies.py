@@ -21,9 +21,9 @@ class Recorded(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What of a model waits for windows to close."""
+    """How much of a model waits for windows to close."""
 
-    #: Decisions, whether they have heard their feedback or not.
+    #: Decisions, whether their feedback has come or not.
     pending: int
     #: Feedbacks that are held until then.
     held: int
@@ -55,7 +55,7 @@ def entries_of(raw: Sequence[Any]) -> list[Entry]:
 
 
 def own_entries(items: Sequence[Telling], reply: Sequence[Any]) -> list[Entry]:
-    """Return what a script has appended of these items; the chain says whether it is so."""
+    """Return what a script has appended of these items; the chain says whether they are right."""
     _, replies, _, now_ms = reply
     entries = []
     for (kind, nonce, feedback, record), (status, seq, _, *chain) in zip(

@@ -27,7 +27,7 @@ _HEADERS = {
     429: {"Retry-After": {"schema": {"type": "integer"}, "required": True}},
     503: {"Retry-After": {"schema": {"type": "integer"}, "required": True}},
 }
-#: What answers with bytes that are no text.
+#: Media type of answers that are not text.
 BYTES = "application/octet-stream"
 #: A model, and bodies that fit it, for those who try the calls from the documentation.
 EXAMPLE_MODEL = "ads"
@@ -104,7 +104,7 @@ def file_answer(description: str, media_type: str) -> dict[int | str, dict[str, 
     """Return OpenAPI's 200 of a call that answers with a file."""
     kind = {"type": "string"}
     if media_type == BYTES:
-        # Without it generated clients take it for text.
+        # Without it, generated clients take a file for text.
         kind["format"] = "binary"
     return {200: {"description": description, "content": {media_type: {"schema": kind}}}}
 

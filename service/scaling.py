@@ -53,10 +53,10 @@ class Standard(Scaling):
 
     Mean and sum of squared deviations follow Welford's update, element-wise, so the state is
     the same on every CPU. An instance that is folded is part of the mean it is scaled with,
-    hence no entry of it exceeds the square root of the number of instances. An instance that
-    is only asked about is held within what a learner takes, however far out it lies. A feature
-    that has not varied yet is scaled to 0. The 0 or 1 of a category's value stays: divided by its
-    deviation, a value that hardly anybody has would outweigh all else that is known of who has it.
+    hence no entry of it exceeds the square root of the number of instances. An instance that is
+    only decided on is clipped to what a learner takes, however far out it lies. A feature that has
+    not varied yet is scaled to 0. The 0 or 1 of a category's value stays: divided by its deviation,
+    a value that hardly anybody has would outweigh all else that is known of who has it.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Standard(Scaling):
         shape = self._mean.shape
         mean = state_array(state, "mean", shape)
         squares = state_array(state, "squares", shape)
-        # Twice what instances can lead to leaves room for rounding, and all that comes finite.
+        # Twice what instances can lead to leaves room for rounding, and keeps all results finite.
         if not (np.abs(mean) <= 2 * MAX_FEATURE).all():
             what = f"a mean of features, which are within {MAX_FEATURE:g} of 0"
             raise StateError(expected("state's mean", what, float(np.abs(mean).max())))

@@ -45,7 +45,7 @@ def add_parser(commands: Any) -> None:
 
 
 def _metavar(name: str, kind: Any) -> str:
-    """Return how help calls a value: by what may be chosen, or as the setting is called."""
+    """Return how help names a value: by the choices, or by the setting's name."""
     choices = [each for each in get_args(kind) if isinstance(each, str)]
     return f"{{{','.join(choices)}}}" if choices else name.upper()
 
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def refuse_unknown(names: Iterable[str]) -> None:
-    """Raise Refused for a variable that looks like a setting and is none: a typing error."""
+    """Raise Refused for a variable that looks like a setting and is none: a typo."""
     known = {f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields} | OTHER_VARIABLES
     for name in sorted(names):
         if name.upper().startswith(ENV_PREFIX) and name.upper() not in known:

@@ -11,25 +11,25 @@ from service.complaints import of_learner
 from service.errors import Invalid, quote, shorten
 from service.spec import MAX_WEIGHTS, MAX_WINDOW_ROWS, MAX_WINDOW_VALUES, LearnerSpec
 
-#: State of a model's learners together, where there are challengers: an export writes it as
+#: Most state of a model's learners together, where there are challengers: an export writes it as
 #: base64 into one line of at most 64 MiB. One learner alone stays below it by the other bounds.
 MAX_STATE_BYTES = 44 * 1024 * 1024
 #: Largest integer among a learner's options: JSON takes any, and no float or array holds one of a
 #: thousand digits.
 MAX_INTEGER = 2**63 - 1
-#: What one value takes in a window.
+#: Bytes that one value takes in a window.
 VALUE_BYTES = 4
 
 
 def make_learner(spec: LearnerSpec, n_features: int, n_labels: int, where: str) -> Learner:
-    """Return a fresh learner; raise Invalid, at the place `where`, if it cannot be one."""
+    """Return a fresh learner; raise Invalid, at the place `where`, if it cannot be made."""
     check_size(n_features, n_labels)
     for name, value in spec.options.items():
         if isinstance(value, int) and abs(value) > MAX_INTEGER:
             raise Invalid.of(f"{where}.{shorten(name)}", "a number within 64 bits", quote(value))
     given, place = spec.options.get("window"), f"{where}.window"
     if isinstance(given, int) and spec.kind in LEARNERS:
-        # Before it is made: it may be of more than there is memory for.
+        # Before it is made: it may need more memory than there is.
         _check_rows(given, n_features, _windows(LEARNERS[spec.kind], n_labels), place)
     try:
         learner = create(spec.kind, n_features, n_labels, **spec.options)
@@ -71,7 +71,7 @@ def _window(learner: Learner) -> int:
 
 
 def _windows(kind: type[Learner], n_labels: int) -> int:
-    """Return how many windows it has, if any: one that learns from feedback has one a label."""
+    """Return how many windows it has, if any: one that learns from feedback has one per label."""
     return n_labels if kind.takes_feedback else 1
 
 
@@ -84,7 +84,7 @@ def check_together(learners: Sequence[Learner], where: str) -> None:
 
 
 def _most_bytes(learner: Learner) -> int:
-    """Return what a learner's state takes, its window taken for full."""
+    """Return the bytes of a learner's state, as if its window were full."""
     arrays = [each for each in learner.state().values() if isinstance(each, np.ndarray)]
     rows = _window(learner) * _windows(type(learner), learner.n_labels)
     return max(sum(each.nbytes for each in arrays), rows * learner.n_features * VALUE_BYTES)
@@ -93,8 +93,8 @@ def _most_bytes(learner: Learner) -> int:
 def check_growth(specs: Sequence[LearnerSpec], n_features: int, before: int, after: int) -> None:
     """Raise Invalid if learners cannot have so many labels.
 
-    That depends on none of what they have learned. So fresh ones show it; a copy of a learner with
-    a window of neighbours takes seconds to make.
+    That depends on nothing they have learned, so fresh ones show it; copying a learner with a
+    window of neighbours takes seconds.
     """
     try:
         trials = [create(spec.kind, n_features, before, **spec.options) for spec in specs]

@@ -1,8 +1,8 @@
 """Snapshots in Redis, in parts that are named by their hash: what is there is not written again.
 
 The parts come first; then one script checks that they are there, puts the snapshot in force and
-removes what neither it nor the one before names. So a snapshot that is there can be loaded,
-whoever is killed, and parts that no snapshot came to name go with the next one.
+removes what neither it nor the one before names. So every stored snapshot can be loaded, whoever is
+killed, and parts that none came to name go with the next one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Snapshot(NamedTuple):
 
 
 async def load_snapshots(store: Store, address: Address) -> list[Snapshot]:
-    """Return the stored snapshots, newest first; one whose parts are lacking has another digest.
+    """Return the stored snapshots, newest first; one that lacks parts has another digest.
 
     One after the other: a worker that starts with many models would ask for all states at once, and
     none would arrive in time.
@@ -63,8 +63,8 @@ async def store_snapshot(
 ) -> bool:
     """Store a snapshot; LogBroken if it is of another log.
 
-    False if a newer one is there, or one that came in between removed parts of this one; where the
-    digest of a snapshot to be `replaced` is given, if that is not the newest one any more.
+    False if a newer one is there (or, if the digest of a snapshot to be `replaced` is given, if
+    that is no longer the newest), or if one that came in between removed parts of this one.
     """
     names = await put_parts(store, address.key, ("uid", address.uid), snapshot.parts)
     keys = [address.part(name) for name in ("meta", "snap", "snap1", "log", "parts")]
@@ -93,8 +93,8 @@ async def put_parts(
 ) -> bytes:
     """Store those parts that are not there yet, and return the names of all.
 
-    `guard` is a field of the meta data and what it must say. A snapshot has to name the parts
-    next: another one that comes before it removes them again.
+    `guard` is a field of the meta data and what it must say. The next snapshot has to name the
+    parts: another one that comes first removes them again.
     """
     names = await asyncio.to_thread(lambda: [sha256(part).digest() for part in parts])
     there = set(await store.guard(store.client.hkeys(part_key(key, "parts"))))

@@ -47,9 +47,9 @@ MAX_LOG_KEEP = 10_000_000
 MIN_ESTIMATE = 1000
 MAX_ESTIMATE = 1_000_000
 DEFAULT_ESTIMATE = 50_000
-#: Feedbacks after which learners estimate anew by themselves. Forward makes more of early rates
-#: than RCINE, whose authors' interval is kept: new ones correct all that it has learned. What
-#: learns its rates itself needs no estimates.
+#: Feedbacks after which learners estimate anew by themselves. Forward gains more from early rates
+#: than RCINE (whose authors' interval is kept), because new ones correct all that it has learned.
+#: What learns its rates itself needs no estimates.
 ESTIMATE_AFTER = {"rcine": DEFAULT_ESTIMATE, "forward": 10_000}
 #: The learner of a spec that names none.
 DEFAULT_KIND = "forward_softmax"
@@ -70,7 +70,7 @@ Name: TypeAlias = Annotated[
     str, StringConstraints(min_length=1, max_length=NAME_CHARS, pattern=r"^[^\x00-\x1f\x7f]+$")
 ]
 
-#: Largest size of a feature, as learners take it.
+#: Largest magnitude of a label's feature that learners take.
 MAX_LABEL_VALUE = 1e6
 FeatureValue: TypeAlias = Annotated[float, Field(ge=-MAX_LABEL_VALUE, le=MAX_LABEL_VALUE)]
 LabelFeatures: TypeAlias = Annotated[
@@ -201,7 +201,7 @@ class LearnerSpec(BaseModel):
         return self.__pydantic_extra__
 
     def filled(self) -> LearnerSpec:
-        """Return it with what is left out as it is by default: the same learner."""
+        """Return the same learner with its defaults filled in."""
         defaults = LEARNERS[self.kind].option_defaults() if self.kind in LEARNERS else {}
         return LearnerSpec(kind=self.kind, **{**defaults, **self.options})
 
@@ -220,7 +220,7 @@ class NamedLearner(Strict):
 def _usual_scaling(before: dict[str, Any]) -> Literal["none", "standard"]:
     """Return the scaling that fits the features, which were checked before.
 
-    An age would count a hundred times as much as a category beside it, and a price for all.
+    An age would count a hundred times as much as a category beside it, and a price more than all.
     """
     return "standard" if isinstance(before.get("features"), NamedFeatures) else "none"
 
@@ -252,7 +252,7 @@ class ModelSpec(Strict):
         description="none; unit: divide by the Euclidean norm; standard: subtract from each number "
         "the running mean, and divide it by the running standard deviation, of the instances "
         "folded so far (categories of named features stay 0 or 1). Left out, standard for "
-        "these, whose numbers differ in unit, and none for others.",
+        "named features, whose numbers differ in unit, and none for others.",
     )
     window_s: float = Field(
         600.0,
@@ -262,8 +262,8 @@ class ModelSpec(Strict):
     )
     on_expiry: Literal["ignore", "no_click"] = Field(
         "ignore",
-        description="What silence means: nothing, or a missing click. Then clicks are held until "
-        "the window closes, too, and learned beside it: take one not much longer than they need.",
+        description="What silence means: nothing, or no click. Then clicks are held, too, until "
+        "the window closes, and learned beside silence: take one not much longer than they need.",
     )
     max_pending: int = Field(
         100_000,
@@ -282,7 +282,7 @@ class ModelSpec(Strict):
     estimate_every: Interval | None = Field(
         None,
         description="Feedbacks after which the noise rates are estimated anew, for a learner that "
-        "uses them, or challengers that do; the newest so many are used; silence is one where "
+        "uses them, or challengers that do, from as many of the newest; silence is one where "
         "`on_expiry` is `no_click`; 0 for never by itself. "
         "Left out: 10,000 for forward and 50,000 for rcine, both from the newest 50,000; else "
         "never by itself (forward_softmax learns the rates from each click, and leaves these "
@@ -336,7 +336,7 @@ class ModelSpec(Strict):
         )
 
     def estimate_after(self, kinds: Iterable[str]) -> int:
-        """Return after how many feedbacks rates are estimated by themselves; 0 for never.
+        """Return after how many feedbacks rates are estimated without being asked for; 0 for never.
 
         `kinds` are those of the learners for whom it is done.
         """
@@ -364,7 +364,7 @@ class ModelSpec(Strict):
 
 
 def distinct(what: str, names: list[str]) -> list[str]:
-    """Return `names` if no one stands twice in it."""
+    """Return `names` if none occurs twice."""
     seen: set[str] = set()
     for name in names:
         # Counting each would take seconds: a spec has room for some ten lists of thousands.

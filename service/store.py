@@ -1,4 +1,4 @@
-"""Models in Redis; `snapshots`, `estimates` and `readiness` speak to it too, by this module.
+"""Models in Redis; `snapshots`, `estimates` and `readiness` speak to it, too, through this module.
 
 Every change is one script, atomic and idempotent by id, so a call whose answer was lost may
 be sent again.
@@ -44,24 +44,24 @@ READ_ENTRIES = 512
 IMPORT_ENTRIES = 250
 #: Field of the meta data by which an import is known while it is under way.
 IMPORTING = "importing"
-#: An import that brings nothing for so long has ended with its worker, and Redis removes it. Longer
-#: than a client may take for its next line (`body_timeout_s`).
+#: An import that brings nothing for this long has ended with its worker, and Redis removes it.
+#: Longer than a client may take for its next line (`body_timeout_s`).
 IMPORT_LEASE_MS = 2 * 3_600_000
-#: An import that has brought something so lately is under way, and nobody else may begin one. Not
-#: longer, for what a worker that was killed has left is in the way of the next try.
+#: An import that has brought something this recently is under way, and nobody else may begin one.
+#: Not longer, because what a killed worker has left is in the way of the next try.
 IMPORT_BUSY_MS = 60_000
-#: Entries that one command takes of a whole log read backwards: the store has answered the calls of
-#: others before they notice. And commands of one round trip, which may take long.
+#: Entries that one command takes when a whole log is read backwards: too few for others' calls to
+#: notice the wait. And commands of one round trip, which may take long.
 BACK_ENTRIES, BACK_PARTS = 64, 8
-#: Connections of one worker: calls are bounded before. redis-py has 100 unless told,
-#: and fails calls beyond that, as if Redis did not answer.
+#: Connections of one worker: calls are bounded before. redis-py has 100 by default, and fails calls
+#: beyond that as if Redis did not answer.
 MOST_CONNECTIONS = 70_000
-#: Models of one tenant, unless the settings say.
+#: Models of one tenant, unless the settings say otherwise.
 MOST_MODELS = 10_000
 #: Decisions of a model that one expiry sweep ends at once.
 EXPIRE_BATCH = 250
 
-#: What Redis refuses is told here once a minute (`logs`): one that is full refuses each call.
+#: What Redis refuses is logged here once a minute (`logs`): a full one refuses each call.
 log = logging.getLogger("misclick.store")
 
 _Call: TypeAlias = Callable[..., Awaitable[Any]]
@@ -72,7 +72,7 @@ class ModelGone(NotFound):
 
 
 def connect(url: str, timeout_s: float) -> Redis:
-    """Return a client that fails in `timeout_s` and never re-sends by itself."""
+    """Return a client that fails within `timeout_s` and never re-sends by itself."""
     client: Redis = Redis.from_url(
         url,
         socket_timeout=timeout_s,
@@ -124,8 +124,8 @@ class Store:
         lease_ms = IMPORT_LEASE_MS if IMPORTING in fields else 0
         flat = [text for pair in ({"spec": spec.to_json()} | fields).items() for text in pair]
         keys = [part_key(key, name) for name in PARTS]
-        # On the list before it is there, whoever is killed; and again after it, because whoever
-        # deletes another one of this name may have taken it off in between.
+        # Listed before it is there, in case this worker is killed; and again after it, because
+        # whoever deletes another one of this name may have taken it off in between.
         await self.guard(self.client.sadd(MODELS_KEY, key))
         reply = await self.run(
             scripts.CREATE, keys, [lease_ms, IMPORT_LEASE_MS - IMPORT_BUSY_MS, *flat]
@@ -171,7 +171,7 @@ class Store:
         keys = [part_key(key, name) for name in PARTS]
         gone = await self.guard(self.client.unlink(*keys))
         if address:
-            # No more come: who buries a decision looks first whether the model is there.
+            # No more come: whoever buries a decision first checks that the model is there.
             now_ms = ms_of(await self.guard(self.client.time()))
             await self.guard(self.client.unlink(*address.tombstones(now_ms)))
         listed = await self._unlist(key)
@@ -185,7 +185,7 @@ class Store:
         return bool(listed)
 
     async def list_keys(self) -> list[str]:
-        """Return the key of every model of every tenant, sorted; some may be there no more."""
+        """Return the key of every model of every tenant, sorted; some may no longer exist."""
         members = await self.guard(self.client.smembers(MODELS_KEY))
         return sorted(member.decode() for member in members)
 
@@ -232,7 +232,7 @@ class Store:
         """Return the stored secret; store `fresh` if there is none."""
         if len(fresh) < SECRET_BYTES:
             raise ValueError(f"a secret has at least {SECRET_BYTES} bytes")
-        # Asked first: above maxmemory Redis refuses to set even what is there.
+        # Asked first: above maxmemory Redis refuses to set even what is already there.
         stored = await self.guard(self.client.get(SECRET_KEY))
         if stored is None:
             await self.guard(self.client.set(SECRET_KEY, fresh, nx=True))
@@ -251,8 +251,9 @@ class Store:
     ) -> tuple[list[Recorded], int]:
         """Record (nonce, repeatable, record) each; return the answers and the log's seq.
 
-        `seq` and `chain` say what the decisions were made with; LogBroken if the log has not.
-        Of a `whole`, none is recorded where one is full or was asked otherwise before.
+        `seq` and `chain` say with which fold the decisions were made; LogBroken if it does not lie
+        on the log. Of a `whole` batch, none is recorded if one finds no room or was asked otherwise
+        before.
         """
         argv: list[Any] = [
             address.uid,
@@ -301,7 +302,7 @@ class Store:
         """Admit (nonce, issued_ms, feedback) each; return verdicts and the log after `after`.
 
         Where silence is a missing click, feedback is held, and logged when the window closes.
-        With the decisions' `records` the feedback's own entries are made of them.
+        With the decisions' `records` the feedback's own entries are built from them.
         """
         argv: list[Any] = [address.uid, address.bucket_ms, address.window_ms]
         argv += [after, READ_ENTRIES, int(records is not None), int(address.no_click), len(items)]
@@ -322,7 +323,8 @@ class Store:
     ) -> tuple[list[Verdict], list[Entry]]:
         """Log each example or round once; return verdicts and the log after `after`.
 
-        `seq` and `chain` say of which fold the labels' codes are; LogBroken if the log has not.
+        `seq` and `chain` say from which fold the labels' codes are; LogBroken if it does not lie on
+        the log.
         """
         argv: list[Any] = [address.uid, address.bucket_ms, after, READ_ENTRIES]
         argv += [seq, chain, len(items)]
@@ -353,7 +355,7 @@ class Store:
         return int(reply[1]) if reply[0] == b"ok" else None
 
     async def count_rewinds(self, address: Address, times: int) -> None:
-        """Count that a worker found so often that events of the log were lost."""
+        """Count that a worker found that events of the log were lost, so many `times`."""
         await self.run(scripts.COUNT_REWINDS, [address.part("meta")], [address.uid, times])
 
     # -- log --------------------------------------------------------------------------
@@ -371,7 +373,7 @@ class Store:
     async def read_back(self, address: Address, before: int) -> list[Entry]:
         """Return the last entries before `before`, newest first; none where there are none."""
         pipeline = self.client.pipeline(transaction=False)
-        # No seq is left out. Each part is a command of its own, between which others have a turn.
+        # No seq is left out. Each part is a command of its own; in between, others have a turn.
         for last in range(
             before - 1, max(0, before - 1 - BACK_PARTS * BACK_ENTRIES), -BACK_ENTRIES
         ):
@@ -391,7 +393,7 @@ class Store:
         return await self._run(self.client.execute_command, script, keys, argv)
 
     async def _run_now(self, script: Script, keys: Sequence[str], argv: Sequence[Any]) -> list[Any]:
-        """Run a script of a round: nothing that may take long goes the same way."""
+        """Run a script of a round, on the connection that carries nothing that may take long."""
         return await self._run(self._line.call, script, keys, argv)
 
     async def _run(

@@ -14,7 +14,7 @@ import threading
 from service import cli
 
 STDIN = 0
-#: What comes is thrown away; only the end of it means something.
+#: What comes is thrown away; only its end matters.
 READ_BYTES = 4096
 
 

@@ -97,7 +97,7 @@ async def _run(settings: Settings, key: str, uid: str, token: str, number: int) 
         took_s = time.monotonic() - begin_s
         result = result_of(found, number, labels, len(block.labels), took_s)
         end = (token, fresh_nonce(), record_of(result), result)
-        # Said twice, because an answer got lost, it ends nothing twice.
+        # Sent twice, because an answer got lost, it still ends the estimate once.
         stored = await _patiently(lambda: estimates.finish(*end))
     finally:
         keeping.cancel()
@@ -106,7 +106,7 @@ async def _run(settings: Settings, key: str, uid: str, token: str, number: int) 
 
 
 async def _patiently(call: Callable[[], Awaitable[Result]]) -> Result:
-    """Call, again and again while the store is away, as long as a claim outlives that."""
+    """Call; repeat while the store is away, for as long as a claim lasts."""
     end_s = time.monotonic() + LEASE_MS / 1000
     while True:
         try:
@@ -165,7 +165,7 @@ def estimate(
     progress: Progress,
     lost: threading.Event,
 ) -> NoiseEstimate | str | None:
-    """Return the estimate; a text where none can be made; None if the claim is lost."""
+    """Return the estimate; if none can be made, a text that says why; None if the claim is lost."""
     if n_labels < LEAST_LABELS:
         return "a model with one label has nothing to tell right from wrong"
     if not len(block.labels):
@@ -175,7 +175,7 @@ def estimate(
         return "; ".join(doubt.text for doubt in refused)
     progress.share = READ
     try:
-        # Seconds and hundreds of megabytes, for nothing where the block is empty.
+        # Seconds and hundreds of megabytes: not for a block that was refused.
         from learners.noise.nrest import NREst  # noqa: PLC0415
     except ImportError as error:
         return f"torch is not installed ({error.name}): install misclick[noise]"
@@ -191,7 +191,7 @@ def estimate(
 def result_of(
     found: NoiseEstimate | str, number: int, labels: list[str], examples: int, took_s: float
 ) -> Estimate:
-    """Return an estimate as it is stored and told."""
+    """Return an estimate as it is stored and reported."""
     now_ms = round(time.time() * 1000)
     if isinstance(found, str):
         return Estimate(number, now_ms, took_s, examples, False, found)

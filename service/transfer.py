@@ -57,7 +57,7 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
     snapshot = None
     if first is None or first > 1:
         stored = await load_snapshots(store, replica.address)
-        # Not among those that build wide windows: a small model would wait for them.
+        # Not in the threads that build wide windows: a small model would wait for them.
         wide = isinstance(replica.fold.learner, WindowLearner)
         snapshot = await asyncio.to_thread(_oldest, meta, stored, wide=wide)
     if snapshot is not None and snapshot.seq > last:
@@ -76,7 +76,7 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
 def _oldest(meta: Meta, stored: Sequence[Snapshot], *, wide: bool) -> Snapshot | None:
     """Return the oldest state, but not another version's: that lies before one begun anew.
 
-    Of a `wide` one, which takes a quarter of a minute to be built, it is not looked at whose it is.
+    Of a `wide` one, which takes a quarter of a minute to build, the version is not checked.
     """
     if len(stored) < 2:
         return stored[0] if stored else None
@@ -129,7 +129,7 @@ async def import_model(
             raise Invalid.of("labels", "the labels that the events lead to", header.labels)
         check_together(fold.contest.learners, "events")
         whole = await asyncio.to_thread(_whole, fold)
-        # Not the other one's uid: workers would take this for the model that they had before.
+        # Not the original's uid: workers would take this for the model that they had before.
         fields = _changed_fields(fold) | {"origin": header.uid}
         await finish_import(store, key, token, secrets.token_hex(8), fields, whole)
     except BaseException:
@@ -181,7 +181,7 @@ def _start(first: bytes, name: str) -> tuple[Header, Fold, ModelSpec]:
 
 
 def _few_unknown(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return it with one at most of the names that no spec has: each costs what is said of it."""
+    """Return it with at most one of the names that no spec has: each costs a complaint."""
     unknown = spec.keys() - ModelSpec.model_fields.keys()
     one = min(unknown, default=None)
     return {name: value for name, value in spec.items() if name == one or name not in unknown}

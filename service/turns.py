@@ -1,4 +1,4 @@
-"""Who has a turn: folding beside what else a worker does, and calls that take long."""
+"""Who has a turn: folding beside a worker's other work, and calls that take long."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import TypeVar
 from service.events import Entry
 from service.fold import Fold
 
-#: Deciding or folding for longer than this lets the others have their turn first. A linear
-#: learner does thousands of events in it, a wide window of neighbours a few.
+#: After deciding or folding for longer than this, others have their turn first. A linear learner
+#: does thousands of events in it, a wide window of neighbours a few.
 TURN_S = 0.01
 #: Events that are folded at once at most: some may cost much more than those before.
 MOST_AT_ONCE = 64
 #: Models that are looked at together, where each takes a few round trips: 100 of a Redis that is
 #: 20 ms away take 6 s one by one. Each takes a connection.
 AT_ONCE = 8
-#: Least time that either is taken to take, on a clock that may stand still meanwhile.
+#: Least time that either is assumed to take, on a clock that may stand still meanwhile.
 LEAST_S = 1e-6
 
 Item = TypeVar("Item")
@@ -31,11 +31,11 @@ class Turns:
     """Folds entries, as many at a time as take a turn; what one costs is learned on the way."""
 
     def __init__(self) -> None:
-        #: What one event is taken to cost; the first one is folded alone.
+        #: What one event is assumed to cost; the first one is folded alone.
         self.event_s = TURN_S
 
     async def follow(self, fold: Fold, entries: Sequence[Entry]) -> None:
-        """Apply what the fold has not yet; another task may take it further in between.
+        """Apply what the fold does not have yet; another task may take it further in between.
 
         Raises whatever `Fold.follow_many` does.
         """
@@ -47,10 +47,10 @@ class Turns:
             fold.follow_many(some)
             at, begin_s, now_s = at + step, now_s, time.perf_counter()
             if some:
-                # Events that another task has folded tell nothing of what one costs.
+                # Events that another task has folded tell nothing about what one costs.
                 self.event_s = max(now_s - begin_s, LEAST_S) / len(some)
             if now_s > end_s:
-                # A request takes several turns; one event may have taken the time of as many.
+                # A request takes several turns; one event may have taken as long as many.
                 for _ in range(1 + int((now_s - end_s) / TURN_S)):
                     await asyncio.sleep(0)
                 now_s = time.perf_counter()
@@ -58,7 +58,7 @@ class Turns:
 
 
 class OneAtATime:
-    """Lets one in at a time; of those of one tenant no more than one waits beside others'."""
+    """Lets one in at a time; of each tenant's calls, only one competes with the others'."""
 
     def __init__(self) -> None:
         self._all = asyncio.Lock()

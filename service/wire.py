@@ -203,15 +203,15 @@ class Running(Struct):
 
 
 class NoiseOut(Struct):
-    """What is known of how a model's clicks lie."""
+    """What is known of the noise in a model's clicks."""
 
     rates: Annotated[RatesOut, Meta(description="Common to all labels.")]
     rates_by_label: Annotated[
         dict[str, RatesOut],
         Meta(
-            description="Each label's as the deciding learner uses them, or a challenger where it "
+            description="Each label's as the deciding learner uses them, or a challenger if that "
             "uses none: an estimate's are moved towards their mean as far as their errors explain. "
-            "Empty where it uses common ones only."
+            "Empty where only common ones are used."
         ),
     ]
     estimate_every: Annotated[int, Meta(description="Feedbacks; 0: not by their number.")]
@@ -230,7 +230,7 @@ class NoiseOut(Struct):
     ]
     restarts: Annotated[
         int,
-        Meta(description="How often the learner has begun anew with rates, or with all."),
+        Meta(description="How often the learner has begun anew, with its rates or with all."),
     ]
     silent: Annotated[
         bool,
@@ -238,7 +238,7 @@ class NoiseOut(Struct):
     ]
     context_free: Annotated[
         bool,
-        Meta(description="Whether it decides by each label's clicks: instances tell less of them."),
+        Meta(description="Whether it decides by click rates: instances predict clicks worse."),
     ]
     errors: Annotated[
         RatesOut | None,
@@ -248,7 +248,7 @@ class NoiseOut(Struct):
         dict[str, RatesOut],
         Meta(
             description="Of `rates_by_label`, where the learner finds them; else empty. About .29 "
-            "where nothing is known: it found as much noise as it believes in, or more."
+            "where nothing is known: it found as much noise as it allows for, or more."
         ),
     ]
 

@@ -90,7 +90,7 @@ def load(source: str, *, label_column: str | None = None) -> Dataset:
         (1,797 images of 64 pixels, 10 labels; comes with scikit-learn, which must be
         installed), a `.npz` file with arrays `X` and `y` (and, optionally, `label_names`
         indexed by `y`; at most 4 GiB in all), or a `.csv` file with a header. Labels without
-        `label_names` are in ascending order, as numbers where all are some.
+        `label_names` are in ascending order, as numbers if all are numbers.
     label_column
         Column of a CSV file that holds the label; by default the last. All others must be
         numbers.
@@ -169,7 +169,7 @@ def _npz(path: Path) -> Dataset:
         except (InputError, MemoryError):
             raise
         except Exception as error:
-            # Whatever is broken, or was made up to break: readers of archives raise anything.
+            # Whatever is broken, by accident or on purpose: readers of archives raise anything.
             what = "arrays of numbers, or of text in y, and none of objects"
             raise InputError(f"expected {what}: {error!s:.200}") from error
     # What is no array in an archive comes as bytes.
@@ -201,7 +201,7 @@ def _table(name: str, lines: Iterable[str], label_column: str | None) -> Dataset
     if len(header) == 1:
         raise InputError(f"expected columns with commas in between, got {quoted(header[0])}")
     if "" in header:
-        # Pandas writes the numbers of rows so: no feature to learn from.
+        # Pandas writes row numbers like this: no feature to learn from.
         raise InputError(f"expected a name for each column, got none for {header.index('') + 1}")
     column = header[-1] if label_column is None else label_column
     if header.count(column) != 1 and label_column is not None:

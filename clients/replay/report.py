@@ -17,11 +17,11 @@ from clients._pictures import save
 from clients.replay.run import Track
 from clients.replay.stream import ClickStream
 
-#: Points of a curve: as many as the picture is wide in units that an eye tells apart.
+#: Points of a curve: as many as an eye tells apart across the picture.
 POINTS = 200
 #: A cumulative error over fewer rounds is mostly chance.
 FIRST_ROUND = 100
-#: Where the logarithmic axis of an error carries a number: a decade has too few.
+#: Where the logarithmic axis of an error carries a number: one a decade would be too few.
 ERROR_TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *(tenth / 10 for tenth in range(1, 11)))
 #: Two hues that also colour-blind eyes tell apart come first; then further ones (Okabe-Ito).
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -32,7 +32,7 @@ MOST_INSIDE = 6
 BESIDE_INCHES = 3.4
 #: A title has room for so many characters a line, above the picture for each of its panels.
 TITLE_CHARS, PANEL_CHARS = 45, 60
-#: Top of an axis of errors: there is none above 1, and its line should be seen.
+#: Top of an axis of errors: none is above 1, and a line there should be seen.
 HIGHEST = 1.03
 
 
@@ -149,7 +149,7 @@ def plot(
     title: str,
     scale: Literal["log", "linear"] = "log",
 ) -> None:
-    """Draw the cumulative errors into a PNG file, one panel beside the other.
+    """Draw the cumulative errors into a PNG file, panels side by side.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def plot(
     path
         The file to write.
     title
-        Stands above all panels.
+        Shown above all panels.
     scale
         `"log"` draws both axes logarithmically, as the literature does; `"linear"` neither.
 
@@ -184,7 +184,7 @@ def plot(
 
 
 def _beside(tracks: Mapping[str, Track], scale: str) -> bool:
-    """Whether names stand beside the panel: between the curves they would lie on some."""
+    """Whether names stand beside the panel: between the curves they would cover some."""
     return scale == "linear" or len(tracks) > MOST_INSIDE
 
 

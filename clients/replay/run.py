@@ -37,11 +37,11 @@ class Played(NamedTuple):
     Attributes
     ----------
     decision_id
-        By what `Click` names this decision.
+        What `Click` names this decision by.
     label
         The label that was shown.
     greedy
-        The label that the learner held for the best.
+        The label that the learner held to be the best.
     propensity
         Probability with which `label` was drawn, in (0, 1].
     """

@@ -33,8 +33,9 @@ local function write_tombstones()
   for bucket, grave in pairs(graves) do
     local key = bucket_key(bucket)
     redis.call('HSET', key, unpack(grave))
-    -- Two more are looked at. Where more decisions come, the third goes at once and is freed aside;
-    -- its end would hold up a Redis that frees what expires by itself, for a second a million.
+    -- Two older ones are looked at. Where decisions keep coming, the third goes at once, freed
+    -- aside; its expiry could hold up a Redis that frees what expires by itself, for a second a
+    -- million.
     redis.call('PEXPIREAT', key, string.format('%.0f', (bucket + 4) * width))
     redis.call('UNLINK', bucket_key(bucket - 3))
   end

@@ -22,7 +22,7 @@ local function end_decision(nonce, issued, kind, outcome, bit, record)
   ended[#ended + 1] = nonce
 end
 
--- The answer to what comes after the first feedback, which has this seq, or none yet.
+-- The answer to feedback after the first, which has this seq, or none yet.
 local function again(first, bit, at)
   if first == bit then
     duplicates = duplicates + 1

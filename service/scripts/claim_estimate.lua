@@ -1,5 +1,5 @@
 #!lua
--- Claim the next estimate of the noise rates if it is due and nobody is at it.
+-- Claim the next estimate of the noise rates if it is due and not claimed.
 -- KEYS: meta, estimate
 -- ARGV: uid, token, lease (ms), every (bits heard; 0: only when asked for), drift (the last seq at
 --       which clicks were seen to have changed; 0: never), silence ('1': it is a bit)

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Store parts of a state that a snapshot will name: it frees more, so above maxmemory too.
+-- Store parts of a state that a snapshot will name: that frees more, so above maxmemory, too.
 -- KEYS: meta, parts
 -- ARGV: field, value (what the meta data must say), lease (ms; of an import, else 0),
 --       n x (name, part)

@@ -2,7 +2,7 @@
 -- Store a snapshot if it is newer than the stored one and lies on this log's chain; keep the
 -- one before; trim what neither recovery nor the model's keep needs. Trimming frees memory, so
 -- it may run above maxmemory; without it nothing would be freed there any more.
--- Parts of states that neither of the two names go. Where the newest one is to be replaced, it must
+-- Parts of states that neither of the two names go. If the newest one is to be replaced, it must
 -- still be the one that is meant, whatever its seq.
 -- KEYS: meta, snap, snap1, log, parts   ARGV: uid, seq, chain, digest, names,
 -- keep, digest of the one to be replaced or nothing

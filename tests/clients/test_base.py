@@ -212,7 +212,10 @@ def test_a_redirect_is_told_with_where_it_leads() -> None:
     moved = httpx.MockTransport(
         lambda _: httpx.Response(301, text=PAGE, headers={"location": "https://b/v1/models"})
     )
-    said = r"GET http://a/v1/models: 301: expected an answer, got sent on to https://b/v1/models$"
+    said = (
+        r"GET http://a/v1/models: 301: expected an answer, got a redirect to "
+        r"https://b/v1/models$"
+    )
     with (
         Client("http://a", transport=moved) as client,
         pytest.raises(ProtocolError, match=said),

@@ -48,7 +48,7 @@ def test_each_restart_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     ("what", "begins", "ends"),
     [
         ("silent", "no clicks come", "clicks come again"),
-        ("context_free", "instances tell less", "instances tell of the clicks"),
+        ("context_free", "instances predict clicks worse", "instances predict clicks better"),
     ],
 )
 def test_turns_are_told_once(

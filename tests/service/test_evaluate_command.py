@@ -131,7 +131,7 @@ def test_clicks_taken_for_true_are_told_of() -> None:
         rates_from="nothing",
         policies=(),
     )
-    assert "taken for true" in slice_summary(found)[1]
+    assert "taken as true" in slice_summary(found)[1]
     assert str(values_table(found).title).startswith("Clicks, %")
     estimated = msgspec.structs.replace(found, rates_from="log")
     assert str(values_table(estimated).title).startswith("Right labels, %")

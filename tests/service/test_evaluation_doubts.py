@@ -46,7 +46,7 @@ def test_few_clicks_are_no_small_worth_while_missed_ones_are_not_known() -> None
         fold.apply(round_of(fold, number)._replace(feedback=int(number % 20 == 0)))
     rates, source = rates_in_force(fold)
     assert source == "learner"
-    assert doubt_about_rates(rates, LABELS).startswith("hardly known is how many clicks are missed")
+    assert doubt_about_rates(rates, LABELS).startswith("how many clicks are missed is hardly known")
     sure = AssumedRates.same(NoiseRates(0.2, 0.4), 3, (0.3, 0.24))
     assert not doubt_about_rates(sure, LABELS)
     unsure = AssumedRates.same(NoiseRates(0.2, 0.4), 3, (0.0, 0.26))
@@ -68,7 +68,7 @@ def test_more_noise_than_a_learner_believes_in_is_taken_from_an_estimate() -> No
     # Of both together, too.
     both = {"kind": "forward_softmax", "n_waves": 7, "rho_0": 0.3, "rho_1": 0.65}
     rates, _ = rates_in_force(fold_of(learner=both))
-    assert "believes in no more" in doubt_about_rates(rates, LABELS)
+    assert "all that the learner allows for" in doubt_about_rates(rates, LABELS)
 
 
 def test_a_rate_at_the_bound_of_belief_is_not_sure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_one_label_with_more_noise_than_is_believed_in_counts_as_often_as_it_is_
     rates[0, 4], rates[2, 4] = 0.79, 0.04
     found = AssumedRates(rates[0], rates[1], rates[2], rates[3], "unknown")
     labels = np.arange(1000) % 10
-    said = "of labels shown in 10% of the rounds the learner believes in no more"
+    said = "labels shown in 10% of rounds have all that the learner allows for"
     assert said in doubt_about_rates(found, labels)
     assert not doubt_about_rates(found, np.where(np.arange(1000) < 960, 0, labels))
     rates[0, 4] = 0.75
