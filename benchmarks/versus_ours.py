@@ -44,7 +44,7 @@ class LabelRates(NamedTuple):
 
 
 class Ours(Contestant):
-    """A learner; if its name says so, it gets rates from its rounds every `estimate_every`."""
+    """A learner; if its name says so, every `estimate_every` rounds it gets rates from its own."""
 
     def __init__(
         self, name: str, data: Problem, true: Rates, estimate_every: int, **options: float

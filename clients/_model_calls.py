@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class ModelCalls(Base, ABC):
-    """The calls of `Client` other than rounds, files and those about the service."""
+    """The calls of `Client` other than those for rounds and files and about the service."""
 
     @abstractmethod
     def _send(self, call: Call[T]) -> T:

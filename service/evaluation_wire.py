@@ -54,7 +54,7 @@ class EvaluationOut(Struct, frozen=True):
     seq: Annotated[int, Meta(description="The log's last event when it was evaluated.")]
     rho_0: Annotated[float, Meta(description="Rates that the clicks were corrected by.")]
     rho_1: float
-    by_label: Annotated[bool, Meta(description="Whether each label's own rates corrected them.")]
+    by_label: Annotated[bool, Meta(description="Whether each label's own rates corrected clicks.")]
     rates_from: Annotated[
         RatesFrom,
         Meta(

@@ -61,7 +61,7 @@ def rates_since(fold: Fold, source: RatesFrom) -> int:
 
 
 def doubt_about_changes(fold: Fold, source: RatesFrom) -> str:
-    """Return why the learner's rates may be those of another time; empty where they are not.
+    """Return why the learner's rates may be those of another time; empty if nothing says so.
 
     Where it began anew twice, noise may have changed in between, too, and again since.
     """

@@ -262,8 +262,9 @@ class ModelSpec(Strict):
     )
     on_expiry: Literal["ignore", "no_click"] = Field(
         "ignore",
-        description="What silence means: nothing, or no click. Then clicks are held, too, until "
-        "the window closes, and learned beside silence: take one not much longer than they need.",
+        description="What silence means: nothing, or no click. With `no_click`, clicks are held, "
+        "too, until the window closes, and learned beside silence: take a window not much longer "
+        "than they need.",
     )
     max_pending: int = Field(
         100_000,

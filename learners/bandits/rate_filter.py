@@ -76,8 +76,8 @@ class RateFilter:
     was right when the scores did not; r shows how sure that decider was. In the learner's own
     rounds r says nothing that p does not, and less where few labels were allowed.
 
-    Use it where rates are needed while which labels are right is still being learned. It needs a
-    calibrated p, such as the softmax of exactly one right label.
+    Use it where rates are needed while it is still being learned which labels are right. It needs a
+    calibrated p, such as a softmax's where exactly one label is right.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ ALARM = 40.0
 #: that has just begun are worth too little. Half as many after an alarm taken for noise, when less
 #: begins anew.
 LEAST_ROUNDS, LEAST_AFTER_NOISE = 1000, 500
-#: Least rounds since the sum was 0 for an alarm to be classified: a dozen all but certain clicks
+#: Least rounds since the sum was 0 before an alarm is raised: a dozen all but certain clicks
 #: that stay away bring the sum there, and say too little about the share left.
 LEAST_RUN = 60
 #: Rounds within which another alarm says that what was taken for noise was something else.

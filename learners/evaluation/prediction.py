@@ -27,7 +27,7 @@ def predict_rewards(rounds: Rounds, rates: AssumedRates) -> FloatArray:
     """Return q(x, r), how probably each label is right in each round, for DR.
 
     The log is cut into `PARTS` parts. In the first, all labels are equally probable; each further
-    part is predicted by ridge regressions on the corrected bits of all earlier parts, one for each
+    part is predicted by ridge regressions of the corrected bits of all earlier parts, one for each
     label, whose level is shrunk to equal probability. So a prediction knows nothing that came after
     the round it is for, and DR stays unbiased even where the logging policy was learning.
 

@@ -18,7 +18,7 @@ from learners.neighbors.neighborhoods import Neighborhoods
 _RAISED_Z, _CLEARED_Z = 3.0902, 1.6449
 #: Fewer suspected examples say nothing: one hub among them would raise the alarm.
 _LEAST_SUSPECTED = 30
-#: Looks per window of new examples, and least new examples from one look to the next.
+#: Looks per window of new examples, and the least number of these from one look to the next.
 _LOOKS_PER_WINDOW, _LEAST_NEW = 10, 100
 #: Most neighbours of each example that a watch looks at: a look at a window of 50,000 takes some
 #: 30 ms then.

@@ -8,8 +8,8 @@ corruption
     `flip_bit`, `flip_bits`, `flip_bits_by_label` for feedback and binary labels; `flip_uniform`,
     `flip_by_matrix`, `flip_by_hubness`, `flip_by_tfidf` (with `tfidf_weights`) for labels.
 
-Not imported from here, because only an estimate needs them; they need scipy or torch, and a process
-that answers requests must not import torch
+Not imported from here, because only an estimate needs them, and they need scipy or torch; a process
+that answers requests must not import torch:
 
 `learners.noise.nrest`
     `NREst`, which estimates rates from a block of rounds with a network; its `NoiseEstimate`,
