@@ -209,9 +209,9 @@ class NoiseOut(Struct):
     rates_by_label: Annotated[
         dict[str, RatesOut],
         Meta(
-            description="Each label's as the deciding learner uses them, or a challenger if that "
-            "uses none: an estimate's are moved towards their mean as far as their errors explain. "
-            "Empty where only common ones are used."
+            description="Each label's as the deciding learner uses them, or, if it uses none, as a "
+            "challenger does: an estimate's are moved towards their mean as far as their errors "
+            "explain. Empty where only common ones are used."
         ),
     ]
     estimate_every: Annotated[int, Meta(description="Feedbacks; 0: not by their number.")]
