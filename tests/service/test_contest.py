@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from service.codec import encode_state
-from service.events import Event, Example, Kind
+from service.events import ChallengerChange, Event, Example, Kind, LabelChange
 from tests.service.folds import fold_of, row_of
-from tests.service.test_challengers import BANDITRON, BPA
+from tests.service.test_challengers import BANDITRON, BPA, admin
+
+
+def test_a_label_that_comes_back_is_everybodys() -> None:
+    """One that was promoted later would never have shown what had been sold out once."""
+    fold = fold_of(challengers=[BPA, BANDITRON])
+    for change, active in (
+        (LabelChange([], ["a", "b"]), [False, False, True]),
+        (LabelChange(["a"], []), [True, False, True]),
+    ):
+        fold.apply(admin(change))
+        for learner in fold.contest.learners:
+            assert learner.active.tolist() == active
+    fold.apply(admin(ChallengerChange("promote", "passive")))
+    assert fold.learner.active.tolist() == [True, False, True]
+    assert fold.rejected == 0
 
 
 def test_examples_are_for_those_who_take_labels() -> None:

@@ -1,4 +1,4 @@
-"""Models that are made of another's log: by import, and by relearn."""
+"""Models that are made from another's log: by import, and by relearn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,23 @@ import pytest
 
 from service.store import Store
 from tests.service.apps import app_client, create, spec_of
-from tests.service.test_transfer import exported, imported, play
+from tests.service.test_transfer import exported, imported, model_with_history, play
+
+
+async def test_rates_that_a_copy_has_are_not_logged_again(valkey_url: str) -> None:
+    """An application that says its rates at each start changed the copy with the first one."""
+    async with app_client(valkey_url) as client:
+        path = await model_with_history(client)
+        answer = await imported(client, await exported(client, path))
+        copy = f"/v1/models/{answer.json()['name']}"
+        again = f"{copy}-again"
+        asked = {"name": again.rpartition("/")[2]}
+        assert (await client.post(f"{path}/relearn", json=asked)).is_success
+        for model in (path, copy, again):
+            seq = (await client.get(model)).json()["seq"]
+            rates = {"rho_0": 0.2, "rho_1": 0.05}
+            assert (await client.post(f"{model}/rates", json=rates)).is_success
+            assert (await client.get(model)).json()["seq"] == seq
 
 
 async def test_a_retired_label_stays_away(valkey_url: str) -> None:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from clients import Client, Evaluation, Feedback, Instance, Round
-from clients.evaluation_report import slice_summary, values_table
 from service.cli import main
 from tests.clients.conftest import fresh_spec
 from tests.serving import Service
@@ -116,28 +115,6 @@ def test_a_model_without_rounds_has_nothing_to_show(
         name = make(client, rounds=0)
     assert main(["evaluate", name, "--url", service.url]) == 0
     assert capsys.readouterr().out == "No rounds yet.\n"
-
-
-def test_clicks_taken_for_true_are_told_of() -> None:
-    """Numbers without correction must not look like the others."""
-    found = Evaluation(
-        rounds=9,
-        first_seq=1,
-        last_seq=9,
-        seq=9,
-        rho_0=0.1,
-        rho_1=0.2,
-        by_label=True,
-        rates_from="nothing",
-        policies=(),
-    )
-    assert "taken as true" in slice_summary(found)[1]
-    assert str(values_table(found).title).startswith("Clicks, %")
-    estimated = msgspec.structs.replace(found, rates_from="log")
-    assert str(values_table(estimated).title).startswith("Right labels, %")
-    assert (
-        "in force: 10.0 % false clicks, 20.0 % missed clicks, each" in slice_summary(estimated)[1]
-    )
 
 
 def test_mistakes_are_told_in_one_line(

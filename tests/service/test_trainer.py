@@ -310,8 +310,7 @@ async def test_a_training_hears_that_its_claim_is_lost(monkeypatch: pytest.Monke
         while len(told) < 3:
             assert not lost.is_set()
             await asyncio.sleep(0)
-        while not lost.is_set():  # noqa: ASYNC110 - a thread is told
-            await asyncio.sleep(0.001)
+        assert await asyncio.to_thread(lost.wait, 10.0)
     keeping.cancel()
     assert told[0] == pytest.approx(0.55)
 
