@@ -37,8 +37,9 @@ LEAST_SPREAD = 0.1
 #: Standardised features are cut off here: one wild value must not silence all the others.
 LARGEST = 6.0
 BINS = 50
-#: Instances that are scaled at a time.
-_BLOCK = 8192
+#: Instances that are scaled at a time: few enough that what is computed on the way stays in the
+#: processor's cache. With 8,192, fresh memory for it took longer than the arithmetic.
+_BLOCK = 256
 #: torch takes no seed from here on; numpy takes any.
 _TORCH_SEEDS = 1 << 64
 #: Thirty years; and more threads than a machine has cores, of which torch makes as many as it is
@@ -291,10 +292,14 @@ def _histogram(predicted: NDArray[np.float32]) -> IntArray:
 
 def _scaling(xs: FloatArray) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return each feature's mean, and what its deviations are divided by."""
-    spread = xs.std(axis=0)
+    center = xs.mean(axis=0)
+    squares = np.zeros_like(center)
+    for begin in range(0, len(xs), _BLOCK):
+        squares += ((xs[begin : begin + _BLOCK] - center) ** 2).sum(axis=0)
+    spread = np.sqrt(squares / len(xs))
     least = LEAST_SPREAD * float(np.sqrt((spread**2).mean()))
     spread = np.maximum(spread, max(least, 1e-12))
-    return xs.mean(axis=0).astype(np.float32), spread.astype(np.float32)
+    return center.astype(np.float32), spread.astype(np.float32)
 
 
 def _rescaled(

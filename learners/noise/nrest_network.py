@@ -211,15 +211,14 @@ def train_fold(
     device = block.xs.device
     rows = torch.from_numpy(np.flatnonzero(~held))
     held_rows = torch.from_numpy(np.flatnonzero(held)).to(device)
-    some = slice(None, None, -(-len(held_rows) // MOST_FITTED))
-    labels = block.labels[held_rows[some]].cpu().numpy()
-    feedback = block.feedback[held_rows[some]].cpu().numpy().astype(np.float64)
+    fitted = held_rows[:: -(-len(held_rows) // MOST_FITTED)]
+    labels = block.labels[fitted].cpu().numpy()
+    feedback = block.feedback[fitted].cpu().numpy().astype(np.float64)
     optimizer = Adam(network)
     n_labels = network.parts["right"].shape[1]
     levels: Levels = first_levels(feedback, n_labels)
     fit: BlockFit | None = None
-    scores = network.scores(block.xs, held_rows)
-    best = Fold(scores, _predict(scores, levels, network), network.arrays(), 0, float("inf"))
+    best, best_arrays = levels, network.arrays()
     steps = -(-len(rows) // BATCH)
     patience = max(PATIENCE, -(-PATIENCE_STEPS // steps))
     most = most_epochs or MOST_EPOCHS * patience // PATIENCE
@@ -230,20 +229,20 @@ def train_fold(
         if seen_loss is None:
             break
         epochs += 1
-        scores = network.scores(block.xs, held_rows)
-        rounds = rounds_of(scores[some], labels, feedback)
+        rounds = rounds_of(network.scores(block.xs, fitted), labels, feedback)
         fit = fit_block(rounds, fit, bayes_rounds=1, tolerance=TRAINING_TOLERANCE)
         levels = fit.chosen
         waited += 1
         if levels.loss < best.loss - LEAST_GAIN:
             waited = 0
-            predicted = _predict(scores, levels, network)
-            best = Fold(scores, predicted, network.arrays(), epochs, levels.loss)
+            best, best_arrays = levels, network.arrays()
         watch.tell(epochs / most, levels.loss)
         if waited >= PATIENCE and levels.loss - seen_loss > BY_HEART:
             break
     watch.tell(1.0, best.loss)
-    return best._replace(epochs=epochs)
+    network.load(best_arrays)
+    scores = network.scores(block.xs, held_rows)
+    return Fold(scores, _predict(scores, best, network), best_arrays, epochs, best.loss)
 
 
 def telling(levels: Levels, epochs: int) -> Levels:
