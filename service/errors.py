@@ -76,7 +76,7 @@ class MethodNotAllowed(ServiceError):
 
 
 class Conflict(ServiceError):
-    """It was said before, and differently."""
+    """It contradicts what was said before, or what is under way."""
 
     code, status = "conflict", 409
 

@@ -14,7 +14,7 @@ _ERRORS = {
     401: "No API key, or an unknown one.",
     403: "The API key lacks the scope.",
     404: "No such model or decision.",
-    409: "It was said before, and differently.",
+    409: "It contradicts what was said before, or what is under way.",
     413: "The body is over its limit.",
     415: "The content type is not one of those taken.",
     422: "Something in the body or the query is not what was expected.",

@@ -13,7 +13,7 @@ from learners.states import State, StateValue, state_array
 
 #: Expected clicks per round that may stay away, on average, for ever. Learners that are still
 #: learning expect slightly too many: on twelve data sets with six kinds of noise, 20,000 rounds
-#: each, the sum below stayed under 20, and in three streams each of Fashion-MNIST under 27.
+#: each, the sum below stayed under 20, and under 27 in three streams of Fashion-MNIST with each.
 ALLOWANCE = 0.07
 #: Chance of an even bit, and its variance; likelier bits count for more, by the ratio of variances:
 #: a click that stays away where it is all but certain says four times as much. (Less likely bits do

@@ -33,9 +33,9 @@ def authors(
 ) -> tuple[float, float]:
     """Read (rho_0, rho_1) as the authors' code does, from q of the pairs that were shown.
 
-    Use it to compare with the paper. Not where a learner is right in more than
-    ``percentile`` % of its rounds, or as seldom wrong: rho_0 is then read among the right labels
-    and beta comes out near 0 (and the other way about).
+    Use it to compare with the paper. Not where a learner is right in more than ``percentile`` % of
+    its rounds: rho_0 is then read among the right labels, and beta comes out near 0. Nor where it
+    is wrong in more: 1 - rho_1 is then read among the wrong ones.
 
     For a column v let i(v) be the place of the largest value strictly below the percentile of v
     (the next higher data point where it falls between two). Then ``rho_0 = q[i(1 - q)]`` and

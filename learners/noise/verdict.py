@@ -23,8 +23,8 @@ LEAST_RIGHT_OR_WRONG = 50.0
 #: Rounds whose label is right, or wrong, with at least this probability are perfect examples.
 PERFECT = 0.9
 LEAST_PERFECT = 20
-#: Largest standard error of a rate that is still of use: half as wide as the noise in the paper's
-#: mildest setting is high, at two standard errors.
+#: Largest standard error of a rate that is still of use: two of them are two thirds of the rates in
+#: the paper's mildest setting, .15.
 LARGEST_ERROR = 0.05
 #: How much likelier (nats, over all held-out rounds) the feedback must be under the mixture than
 #: under each label's own share of clicks. Four numbers more are fitted: a gain of 10 happens by
