@@ -23,7 +23,7 @@ from service.challengers import (
 from service.complaints import of_learner
 from service.errors import Invalid, shorten
 from service.events import ChallengerChange, Rates
-from service.sizes import check_together, make_learner
+from service.sizes import check_together, check_window, make_learner
 from service.spec import (
     MAX_CHALLENGERS,
     LearnerSpec,
@@ -215,9 +215,10 @@ class Contest:
 
     def set_rates(self, rates: Rates) -> None:
         """Give these noise rates to the learners that they are for."""
-        takers = [learner for learner in self.learners if self._tells(learner, rates)]
-        for learner in takers or [self.learner]:
-            give_rates(learner, rates)
+        for learner in self.learners:
+            if self._tells(learner, rates):
+                give_rates(learner, rates)
+        # Also where no learner takes them: a challenger that is added later may.
         self.rates = rates
 
     def _tells(self, learner: Learner, rates: Rates) -> bool:
@@ -232,7 +233,12 @@ class Contest:
         return bool(asked) or not any(e.takes_rates and not e.learns_rates for e in self.learners)
 
     def add_labels(self, count: int) -> None:
-        """Add so many labels to every learner; a challenger that refuses goes."""
+        """Add so many labels to every learner; a challenger that refuses goes.
+
+        Raises Invalid where a window would become too large, which calls refuse: an import may not.
+        """
+        for learner in self.learners:
+            check_window(learner, "add", count)
         self.learner.add_labels(count)
         self._keep([each for each in self._challengers if add_labels(each.learner, count)])
 

@@ -55,7 +55,7 @@ Fingerprint: TypeAlias = Annotated[
 
 
 class SnapshotLine(Struct, forbid_unknown_fields=True):
-    """The state that the first event of an export follows."""
+    """A state, which goes on with the event after it."""
 
     seq: Whole
     chain: Chain
@@ -63,7 +63,7 @@ class SnapshotLine(Struct, forbid_unknown_fields=True):
 
 
 class Head(Struct, forbid_unknown_fields=True):
-    """Where the log ended when it was exported."""
+    """An event, and the chain of the log up to it."""
 
     seq: Whole
     chain: Chain
@@ -79,6 +79,8 @@ class Header(Struct, forbid_unknown_fields=True):
     counters: Annotated[dict[str, Whole], msgspec.Meta(max_length=len(COUNTERS))]
     head: Head
     snapshot: SnapshotLine | None = None
+    #: The event before the first line, where the lines begin before the snapshot.
+    begin: Head | None = None
 
 
 class _Parts(Struct):
@@ -157,6 +159,10 @@ def parse_header(text: bytes) -> Header:
         raise Invalid.of("line 1", "the header of an export", str(error)) from None
     if header.format != FORMAT:
         raise Invalid.of("format", repr(FORMAT), repr(header.format))
+    if header.begin is not None and (
+        header.snapshot is None or header.begin.seq >= header.snapshot.seq
+    ):
+        raise Invalid.of("begin", "an event before a snapshot", str(header.begin.seq))
     if len(header.uid) > 64 or not header.uid.isalnum():
         raise Invalid.of("uid", "1 to 64 letters and digits", header.uid)
     if not header.counters.keys() <= set(COUNTERS):

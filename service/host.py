@@ -154,10 +154,11 @@ class Host:
         if begin_s < until_s:
             raise Unavailable(why)
         try:
-            meta = await self.store.meta(key)
-            secret = await self._signing_secret()
-            replica = await asyncio.to_thread(Replica, self.store, key, meta, secret)
-            await replica.recover()
+            try:
+                replica = await self._recovered(key)
+            except ModelGone:
+                # Another worker has deleted it meanwhile, and perhaps made it anew.
+                replica = await self._recovered(key)
             await self._free()
         except Unavailable as error:
             self._give_up(key, begin_s, error)
@@ -167,6 +168,13 @@ class Host:
             raise Unreadable(f"the model cannot be made by this version: {error}") from error
         await self._make_room()
         self._replicas[key] = replica
+        return replica
+
+    async def _recovered(self, key: str) -> Replica:
+        meta = await self.store.meta(key)
+        secret = await self._signing_secret()
+        replica = await asyncio.to_thread(Replica, self.store, key, meta, secret)
+        await replica.recover()
         return replica
 
     def _give_up(self, key: str, begin_s: float, error: Unavailable) -> None:

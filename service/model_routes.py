@@ -204,11 +204,14 @@ def _add_files(
         responses=file_answer("The exported model.", NDJSON.decode()) | read_errors() | errors(409),
     )
     async def export_log(model: str, caller: admin) -> Response:
-        """Export the model: a header and every event that its log holds."""
-        replica = await host.replica(caller.key_of(model))
-        pieces = export(host.store, replica)
-        # What cannot be exported is refused before the answer begins.
-        header = await anext(pieces)
+        """Export the model: a header, and the events that its log holds."""
+
+        async def begin(replica: Replica) -> tuple[bytes, AsyncIterator[bytes]]:
+            pieces = export(host.store, replica)
+            # What cannot be exported is refused before the answer begins.
+            return await anext(pieces), pieces
+
+        header, pieces = await host.use(caller.key_of(model), begin)
 
         async def whole() -> AsyncIterator[bytes]:
             yield header

@@ -359,9 +359,10 @@ async def _check_labels(fold: Fold, before: dict[str, bool], after: dict[str, bo
     if len(after) > MAX_LABELS:
         most = f"at most {MAX_LABELS} labels, retired ones among them"
         raise Invalid.of("add", most, f"{len(after)}")
-    n_features = fold.contest.learner.n_features
-    check_size(n_features, len(after))
+    check_size(fold.contest.learner.n_features, len(after))
     if len(after) > len(before):
-        specs = [named.learner for named in fold.contest.named]
+        contest = fold.contest
+        specs = [named.learner for named in contest.named]
+        learners = list(zip(specs, contest.learners, strict=True))
         # A large window's lists take a second to make.
-        await asyncio.to_thread(check_growth, specs, n_features, len(before), len(after))
+        await asyncio.to_thread(check_growth, learners, len(after) - len(before))

@@ -2,8 +2,8 @@
 
 Nothing is learned here. A model is the fold of its log, so a log is written: of each event that
 taught the other model something, what it taught. Clicks on its decisions become rounds that
-somebody else decided, because the new learner did not decide them. Then the model is loaded like
-any that has no snapshot yet.
+somebody else decided, because the new learner did not decide them. The log is folded as it is
+written, so that the model can be served when it appears.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from service.events import (
     Round,
     chain_after,
     feedback_learned,
-    first_chain,
     pack_body,
     unpack_body,
 )
@@ -40,9 +39,10 @@ from service.ids import fresh_nonce
 from service.labels import Listed, labels_text, parse_labels
 from service.model_wire import RelearnedOut, RelearnIn, Span
 from service.replica import Replica
-from service.snapshots import Snapshot, finish_import
+from service.snapshots import finish_import, sound_snapshot
 from service.spec import LearnerSpec, ModelSpec
 from service.store import IMPORT_ENTRIES, IMPORTING, Store
+from service.turns import Turns
 
 
 class Source(NamedTuple):
@@ -99,12 +99,12 @@ async def relearn(
         # No learner would use rates that were set for the one before.
         source = source._replace(rates=None)
     # The lists of a large window take a second to make.
-    fields = await asyncio.to_thread(lambda: initial_fields(Fold(spec, uid)))
-    fields |= {IMPORTING: token}
+    fold = await asyncio.to_thread(Fold, spec, uid)
+    fields = initial_fields(fold) | {IMPORTING: token}
     if not await host.store.create(key, spec, fields, host.settings.max_models):
         raise Conflict(f"there is a model {spec.name!r} already")
     try:
-        writer = _Writer(host.store, key, token, first_chain(uid))
+        writer = _Writer(host.store, key, token, fold)
         for event in _beginning(source):
             await writer.add(event)
         found = await _rewrite(host.store, source, without, writer)
@@ -119,22 +119,14 @@ async def relearn(
         }
         if source.rates is not None:
             meta["rates"] = msgspec.json.encode(source.rates).decode()
-        end = Snapshot(writer.seq, writer.chain, "", [])
-        await finish_import(host.store, key, token, uid, meta, end)
+        whole = await asyncio.to_thread(sound_snapshot, fold)
+        await finish_import(host.store, key, token, uid, meta, whole)
     except BaseException:
         await host.store.abandon_import(key, token)
         raise
-    try:
-        # One that another worker has deleted may still be held here under this name.
-        host.drop(key)
-        replica = await host.replica(key)
-        await replica.save_snapshot()
-    except BaseException:
-        # It cannot be served, or nobody waits for it any more.
-        host.drop(key)
-        await host.store.delete(key)
-        raise
-    return found.answer(spec.name, replica.fold)
+    # One that another worker has deleted may still be held here under this name.
+    host.drop(key)
+    return found.answer(spec.name, fold)
 
 
 def _beginning(source: Source) -> list[Event]:
@@ -253,22 +245,24 @@ def _taught(event: Event, *, no_click: bool) -> Event | None:
 
 
 class _Writer:
-    """Appends events to a log that nobody reads yet, many in one call."""
+    """Appends events to a log that nobody reads yet, many in one call, and folds them."""
 
-    def __init__(self, store: Store, key: str, token: str, chain: str) -> None:
+    def __init__(self, store: Store, key: str, token: str, fold: Fold) -> None:
         self._store, self._key, self._token = store, key, token
+        self._fold, self._turns = fold, Turns()
         self._waiting: list[Entry] = []
-        self.seq, self.chain = 0, chain
+        self._seq, self._chain = fold.seq, fold.chain
 
     async def add(self, event: Event) -> None:
         """Append an event, soon."""
         body = pack_body(event)
-        self.seq, self.chain = self.seq + 1, chain_after(self.chain, body)
-        self._waiting.append(Entry(self.seq, self.chain, body))
+        self._seq, self._chain = self._seq + 1, chain_after(self._chain, body)
+        self._waiting.append(Entry(self._seq, self._chain, body))
         if len(self._waiting) == IMPORT_ENTRIES:
             await self.flush()
 
     async def flush(self) -> None:
-        """Append what waits."""
+        """Append and fold what waits."""
+        await self._turns.follow(self._fold, self._waiting)
         await self._store.import_entries(self._key, self._token, self._waiting)
         self._waiting = []

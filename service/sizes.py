@@ -49,9 +49,9 @@ def check_size(n_features: int, n_labels: int) -> None:
         )
 
 
-def check_window(learner: Learner, where: str) -> None:
-    """Raise Invalid, at the place `where`, if a learner's window would be too large."""
-    windows = _windows(type(learner), learner.n_labels)
+def check_window(learner: Learner, where: str, more: int = 0) -> None:
+    """Raise Invalid, at the place `where`, if its window with `more` labels would be too large."""
+    windows = _windows(type(learner), learner.n_labels + more)
     _check_rows(_window(learner), learner.n_features, windows, where)
 
 
@@ -90,17 +90,27 @@ def _most_bytes(learner: Learner) -> int:
     return max(sum(each.nbytes for each in arrays), rows * learner.n_features * VALUE_BYTES)
 
 
-def check_growth(specs: Sequence[LearnerSpec], n_features: int, before: int, after: int) -> None:
-    """Raise Invalid if learners cannot have so many labels.
+def check_growth(learners: Sequence[tuple[LearnerSpec, Learner]], more: int) -> None:
+    """Raise Invalid if learners, made by these specs, cannot have so many more labels.
 
-    That depends on nothing they have learned, so fresh ones show it; copying a learner with a
-    window of neighbours takes seconds.
+    That depends on nothing they have learned, so fresh ones of their shape show it; copying a
+    learner with a window of neighbours takes seconds.
     """
+    for _, learner in learners:
+        check_window(learner, "add", more)
     try:
-        trials = [create(spec.kind, n_features, before, **spec.options) for spec in specs]
+        trials = [_fresh(*each) for each in learners]
         for trial in trials:
-            trial.add_labels(after - before)
-            check_window(trial, "add")
+            trial.add_labels(more)
     except LearnersError as error:
         raise of_learner("add", error) from error
     check_together(trials, "add")
+
+
+def _fresh(spec: LearnerSpec, learner: Learner) -> Learner:
+    """Return a learner of the same shape, which has learned nothing."""
+    options = dict(spec.options)
+    if "block_size" in learner.option_names():
+        # Chosen by the labels that it began with, and kept: a fresh one would choose by those now.
+        options["block_size"] = vars(learner)["block_size"]
+    return create(spec.kind, learner.n_features, learner.n_labels, **options)

@@ -14,7 +14,9 @@ from typing import NamedTuple, TypeVar
 
 from service import scripts
 from service.address import Address, part_key
-from service.errors import LogBroken
+from service.codec import encode_parts, state_digest
+from service.errors import Invalid, LogBroken
+from service.fold import Fold, check_sound
 from service.store import IMPORT_LEASE_MS, IMPORTING, Store
 
 #: Parts of a state that one call stores or reads, 256 KiB at most: it has to arrive in time where
@@ -86,6 +88,17 @@ async def finish_import(
     keys = [part_key(key, name) for name in ("meta", "log", "parts", "snap")]
     flat = [text for pair in fields.items() for text in pair]
     await store.run(scripts.FINISH, keys, [token, uid, *snapshot[:3], names, *flat])
+
+
+def sound_snapshot(fold: Fold) -> Snapshot:
+    """Return the state that a log leads to; Invalid if nobody could load it."""
+    state = fold.state()
+    try:
+        check_sound(state)
+    except ValueError as error:
+        raise Invalid.of("events", "events that lead to a state of numbers", str(error)) from None
+    parts = encode_parts(state)
+    return Snapshot(fold.seq, fold.chain, state_digest(*parts), parts)
 
 
 async def put_parts(

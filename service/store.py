@@ -365,11 +365,6 @@ class Store:
         reply = await self.run(scripts.READ, keys, [address.uid, after, READ_ENTRIES])
         return int(reply[1]), reply[2].decode(), entries_of(reply[3])
 
-    async def first_seq(self, address: Address) -> int | None:
-        """Return the seq of the oldest entry that the log still holds."""
-        raw = await self.guard(self.client.xrange(address.part("log"), "-", "+", count=1))
-        return seq_of(raw[0][0]) if raw else None
-
     async def read_back(self, address: Address, before: int) -> list[Entry]:
         """Return the last entries before `before`, newest first; none where there are none."""
         pipeline = self.client.pipeline(transaction=False)

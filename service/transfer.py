@@ -13,9 +13,8 @@ import msgspec
 from pydantic import ValidationError
 
 from learners.neighbors import WindowLearner
-from learners.states import State
 from service.challengers import learners_text
-from service.codec import CodecError, encode_parts, state_digest
+from service.codec import CodecError, state_digest
 from service.complaints import of_msgspec, of_pydantic
 from service.errors import Conflict, Invalid, LogBroken
 from service.events import Entry, chain_after
@@ -29,14 +28,14 @@ from service.exported import (
     parse_header,
 )
 from service.features import make_encoder
-from service.fold import Fold, check_sound
+from service.fold import Fold
 from service.follower import BUILDERS
 from service.host import initial_fields
 from service.labels import labels_of, parse_labels
 from service.meta import COUNTERS, FORMAT, Meta
 from service.replica import Replica
-from service.sizes import check_growth, check_size, check_together
-from service.snapshots import Snapshot, finish_import, load_snapshots
+from service.sizes import check_size, check_together
+from service.snapshots import Snapshot, finish_import, load_snapshots, sound_snapshot
 from service.spec import ModelSpec
 from service.store import IMPORT_ENTRIES, IMPORTING, Store
 from service.turns import TURN_S, Turns
@@ -47,30 +46,44 @@ MAX_HEADER_BYTES = 64 * 1024 * 1024
 
 # -- export -----------------------------------------------------------------------------------
 async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
-    """Yield the model's NDJSON, from the oldest state that the log still continues."""
+    """Yield the model's NDJSON: a state, if the log does not begin at its first event, and the log.
+
+    The log's events from before that state come too: they are what a copy is evaluated, estimated
+    and relearned from.
+    """
     await replica.catch_up()
     # Head, labels and counters of one moment; the log goes on while it is exported.
     meta = await store.meta(replica.key)
     last = meta.seq
     labels = [each.name for each in parse_labels(meta.labels)]
-    first = await store.first_seq(replica.address)
+    _, _, entries = await store.read(replica.address, 0)
     snapshot = None
-    if first is None or first > 1:
+    if not entries or entries[0].seq > 1:
         stored = await load_snapshots(store, replica.address)
         # Not in the threads that build wide windows: a small model would wait for them.
         wide = isinstance(replica.fold.learner, WindowLearner)
         snapshot = await asyncio.to_thread(_oldest, meta, stored, wide=wide)
-    if snapshot is not None and snapshot.seq > last:
-        raise Conflict("the log was trimmed while it was exported: try again")
+    begin, after = None, 0
+    if snapshot is not None:
+        if snapshot.seq > last:
+            raise Conflict("the log was trimmed while it was exported: try again")
+        after = snapshot.seq
+        # What is older than it has to be may be trimmed while it is read.
+        oldest = max(0, min(after, last - meta.spec.log_keep - 1))
+        _, _, entries = await store.read(replica.address, oldest)
+        if entries and entries[0].seq < after:
+            # What follows it can be hashed; what came before it is gone.
+            after, begin = entries[0].seq, Head(entries[0].seq, entries[0].chain)
+            entries = entries[1:]
     # The state of a wide window takes a tenth of a second.
-    yield await asyncio.to_thread(_header, meta, labels, snapshot)
-    after = snapshot.seq if snapshot else 0
+    yield await asyncio.to_thread(_header, meta, labels, snapshot, begin)
     while after < last:
-        _, _, entries = await store.read(replica.address, after)
+        if not entries:
+            _, _, entries = await store.read(replica.address, after)
         if not entries or entries[0].seq != after + 1:
             raise Conflict("the log was trimmed while it was exported: try again")
         yield b"".join(line_of(entry, labels) for entry in entries if entry.seq <= last)
-        after = entries[-1].seq
+        after, entries = entries[-1].seq, []
 
 
 def _oldest(meta: Meta, stored: Sequence[Snapshot], *, wide: bool) -> Snapshot | None:
@@ -90,7 +103,7 @@ def _oldest(meta: Meta, stored: Sequence[Snapshot], *, wide: bool) -> Snapshot |
     return older
 
 
-def _header(meta: Meta, labels: list[str], snapshot: Snapshot | None) -> bytes:
+def _header(meta: Meta, labels: list[str], snapshot: Snapshot | None, begin: Head | None) -> bytes:
     kept = None
     if snapshot is not None:
         if state_digest(*snapshot.parts) != snapshot.digest:
@@ -98,7 +111,8 @@ def _header(meta: Meta, labels: list[str], snapshot: Snapshot | None) -> bytes:
         state = base64.b64encode(b"".join(snapshot.parts)).decode()
         kept = SnapshotLine(snapshot.seq, snapshot.chain, state)
     head = Head(meta.seq, meta.chain)
-    header = Header(FORMAT, meta.spec.to_dict(), meta.origin, labels, meta.counters, head, kept)
+    told = meta.spec.to_dict(), meta.origin, labels, meta.counters
+    header = Header(FORMAT, *told, head, kept, begin)
     return msgspec.json.encode(header) + b"\n"
 
 
@@ -121,14 +135,14 @@ async def import_model(
         raise Conflict(f"there is a model {name!r} already")
     try:
         turns = Turns()
-        async for entries in _batches(_entries(lines, fold, header.labels)):
+        async for entries in _batches(_entries(lines, fold, header)):
             await _follow(turns, fold, entries)
             await store.import_entries(key, token, entries)
         _check_end(header, fold)
         if fold.labels != header.labels:
             raise Invalid.of("labels", "the labels that the events lead to", header.labels)
         check_together(fold.contest.learners, "events")
-        whole = await asyncio.to_thread(_whole, fold)
+        whole = await asyncio.to_thread(sound_snapshot, fold)
         # Not the original's uid: workers would take this for the model that they had before.
         fields = _changed_fields(fold) | {"origin": header.uid}
         await finish_import(store, key, token, secrets.token_hex(8), fields, whole)
@@ -169,7 +183,8 @@ def _start(first: bytes, name: str) -> tuple[Header, Fold, ModelSpec]:
         spec = ModelSpec.from_json(msgspec.json.encode(_few_unknown(header.spec) | {"name": name}))
     except ValidationError as error:
         raise of_pydantic(error.errors(include_url=False)).under("spec") from None
-    _check_labels(spec, header.labels)
+    # That a learner refuses so many shows in the labels that the events lead to.
+    check_size(make_encoder(spec).size, len(header.labels))
     fold = Fold(spec, header.uid)
     if header.snapshot is not None:
         try:
@@ -187,35 +202,11 @@ def _few_unknown(spec: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in spec.items() if name == one or name not in unknown}
 
 
-def _check_labels(spec: ModelSpec, labels: Sequence[str]) -> None:
-    """Raise Invalid where a model could not have come to so many labels by calls."""
-    size = make_encoder(spec).size
-    check_size(size, len(labels))
-    specs = [named.learner for named in spec.learners]
-    if len(labels) > len(spec.labels):
-        check_growth(specs, size, len(spec.labels), len(labels))
-
-
 def _check_end(header: Header, fold: Fold) -> None:
     """Raise Invalid unless the events are all of the export's: a file may have been cut off."""
     if (fold.seq, fold.chain) != (header.head.seq, header.head.chain):
         what = f"those up to event {header.head.seq}, as the first line says"
         raise Invalid.of("events", what, f"those up to event {fold.seq}")
-
-
-def _whole(fold: Fold) -> Snapshot:
-    parts = encode_parts(_sound_state(fold))
-    return Snapshot(fold.seq, fold.chain, state_digest(*parts), parts)
-
-
-def _sound_state(fold: Fold) -> State:
-    """Return the state that the events lead to; raise Invalid if a copy could not load it."""
-    state = fold.state()
-    try:
-        check_sound(state)
-    except ValueError as error:
-        raise Invalid.of("events", "events that lead to a state of numbers", str(error)) from None
-    return state
 
 
 def _changed_fields(fold: Fold) -> dict[str, str]:
@@ -233,18 +224,21 @@ def _counters(header: Header) -> dict[str, str]:
     return {name: str(count) for name, count in counts.items()}
 
 
-async def _entries(
-    lines: AsyncIterator[bytes], fold: Fold, labels: Sequence[str]
-) -> AsyncIterator[Entry]:
-    """Yield what the lines say, each of which has to follow the one before."""
-    seq, chain, size = fold.seq, fold.chain, fold.encoder.size
+async def _entries(lines: AsyncIterator[bytes], fold: Fold, header: Header) -> AsyncIterator[Entry]:
+    """Yield what the lines say, each of which has to follow the one before.
+
+    They may begin before the state that the fold has, and then have to lead to its chain.
+    """
+    known, size = Head(fold.seq, fold.chain), fold.encoder.size
+    seq, chain = msgspec.structs.astuple(header.begin or known)
     end_s = time.perf_counter() + TURN_S
     async for text in lines:
         seq, where = seq + 1, f"event {seq + 1}"
         try:
-            entry = entry_of(text, labels, size)
+            entry = entry_of(text, header.labels, size)
             chain = chain_after(chain, entry.body)
-            if (entry.seq, entry.chain) != (seq, chain):
+            off = seq == known.seq and chain != known.chain
+            if off or (entry.seq, entry.chain) != (seq, chain):
                 raise LogBroken("its number or its chain hash is another")
         except msgspec.ValidationError as error:
             raise of_msgspec(str(error), b"").under(where) from None
@@ -255,6 +249,8 @@ async def _entries(
             # Many lines may have come at once, and nothing is awaited for them.
             await asyncio.sleep(0)
             end_s = time.perf_counter() + TURN_S
+    if seq < known.seq:
+        raise Invalid.of("events", f"those up to event {known.seq}", f"those up to event {seq}")
 
 
 async def _batches(entries: AsyncIterator[Entry]) -> AsyncIterator[list[Entry]]:

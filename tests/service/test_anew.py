@@ -74,7 +74,7 @@ async def trimmed(store: Store, learner: Json, lacking: str) -> tuple[Address, R
     """
     address = await make(store, learner=learner, log_keep=0)
     replica = await two_snapshots(store, address)
-    assert await store.first_seq(address) == 5
+    assert (await store.read(address, 0))[2][0].seq == 5
     stored = await load_snapshots(store, address)
     for name, each in zip(("snap", "snap1"), stored, strict=True):
         await make_foreign(store, address, restored(replica, each), lacking, name)
@@ -273,7 +273,7 @@ async def test_all_that_was_said_of_the_model_holds(store_url: str) -> None:
                 await replica.save_snapshot()
             model = (await client.get(path)).json()
         address = replica.address
-        assert (await store.first_seq(address) or 0) > 10
+        assert (await store.read(address, 0))[2][0].seq > 10
         await raw_client(store).delete(address.part("snap1"))
         await make_foreign(store, address, replica.fold, "learner.n_waves")
         async with app_client(store_url) as client:
@@ -310,7 +310,7 @@ async def test_promotions_that_the_log_still_has_lead_to_the_same(store_url: str
             await replica.save_snapshot()
             model = (await client.get(path)).json()
         address = replica.address
-        assert await store.first_seq(address) == 5
+        assert (await store.read(address, 0))[2][0].seq == 5
         await raw_client(store).delete(address.part("snap1"))
         await make_foreign(store, address, replica.fold, "learner.gamma")
         fresh = await copy_of(store, path)

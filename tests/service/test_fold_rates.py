@@ -97,6 +97,16 @@ def test_a_challenger_that_comes_is_told_as_those_that_are_there() -> None:
     assert forward.label_rates[0].any()
 
 
+def test_an_estimate_that_nobody_takes_waits_for_a_challenger() -> None:
+    """Whether it ends before or after its challenger goes: the next one is given it."""
+    fold = fold_of(learner=LEARNERS["banditron"])
+    fold.apply(admin(ESTIMATE))
+    assert (fold.rejected, fold.contest.rates) == (0, ESTIMATE)
+    change = ChallengerChange("add", "fwd", LEARNERS["forward"])
+    fold.apply(Event(Kind.CHALLENGER, 0, bytes(12), None, change))
+    assert fold.contest.challengers[0].learner.label_rates[0].any()
+
+
 def click(fold: Fold, feedback: int, *, greedy: int = 0) -> None:
     """Fold one click, or none, on label 0."""
     decision = Decision(0, greedy, 0.5, 0, bytes(8), row_of(1))

@@ -333,6 +333,28 @@ async def test_what_another_worker_made_anew_is_looked_for(store_url: str) -> No
         assert (verdict.status, unknown.status) == ("applied", "unknown")
 
 
+async def test_what_is_made_anew_while_it_is_loaded_is_loaded(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects the one who loads a model from a 404 for one that is there."""
+    async with opened(store_url) as store:
+        address = await make(store)
+        await play(await Host(store, Settings()).replica(address.key), 3)
+        recover, anew = Replica.recover, [True]
+
+        async def slowly(replica: Replica) -> None:
+            if anew.pop():
+                anew[:] = [False]
+                await _make_again(store, address)
+                anew[:] = [False] * 9
+            await recover(replica)
+
+        monkeypatch.setattr(Replica, "recover", slowly)
+        replica = await Host(store, Settings()).replica(address.key)
+        assert replica.fold.seq == 0
+        assert replica.address.uid != address.uid
+
+
 async def _make_again(store: Store, address: Address) -> None:
     spec = (await store.meta(address.key)).spec
     await store.delete(address.key)

@@ -245,3 +245,17 @@ async def test_no_matrix_of_many_labels(valkey_url: str) -> None:
         (none,) = (await client.get(f"{empty}/noise")).json()["estimates"]
     assert (many["labels"], many["matrix"], many["rho_0"]) == (labels, None, None)
     assert (none["labels"], none["matrix"], none["rho_0"]) == ([], [], None)
+
+
+async def test_neighbors_vote_once_their_labels_are_retired(valkey_url: str) -> None:
+    """Protects from a list of examples that had no part in the label that is told with them."""
+    examples = [([float(number)], "a") for number in range(5)]
+    examples += [([100.0 + number], "b") for number in range(5)]
+    async with app_client(valkey_url) as client:
+        path = await _taught(client, {"kind": "knn", "k": 3}, examples, labels=["a", "b"])
+        answer = await client.post(f"{path}/labels", json={"retire": ["a"]})
+        assert answer.status_code == 200, answer.text
+        found = (await client.post(f"{path}/neighbors", json={"x": [1.0]})).json()
+    assert found["label"] == "b"
+    told = [(each["example"], each["label"], each["votes"]) for each in found["neighbors"]]
+    assert told == [(number, "b", {"b": 1.0}) for number in (5, 6, 7)]

@@ -20,8 +20,8 @@ from service.host import Host
 from service.model_wire import RelearnIn
 from service.relearn import relearn, source_of
 from service.relearn import spec_of as spec_of_new
-from service.replica import Replica
 from service.settings import Settings
+from service.snapshots import finish_import
 from tests.service.apps import Json, app_client, create, spec_of
 from tests.service.stores import make, opened, raw_client, replica_of
 from tests.service.stores import play as play_on
@@ -358,26 +358,27 @@ async def test_names_that_are_taken(client: httpx.AsyncClient, valkey_url: str) 
         assert "max_models" in answer.json()["error"]["message"]
 
 
-async def test_what_cannot_be_served_is_not_there(
-    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+async def test_it_can_be_used_as_soon_as_it_is_there(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A log that leads to no sound state leaves no model, and the name is free again."""
-    path = await create(client)
-    await play(client, path, 3, seed=0)
-    name = str(spec_of()["name"])
-    whole = Host.replica
+    """Protects those who use it at once: nothing that comes later may undo it."""
+    async with app_client(valkey_url) as one, app_client(valkey_url) as other:
+        path = await create(one)
+        await play(one, path, 20, 1)
+        name = str(spec_of()["name"])
 
-    async def fails(host: Host, key: str) -> Replica:
-        if key.endswith(name):
-            raise Unavailable("it leads to no state")
-        return await whole(host, key)
+        async def finish_and_fail(*args: Any) -> None:
+            await finish_import(*args)
+            # It has its state: nobody has to fold the log first.
+            model = (await other.get(f"/v1/models/{name}")).json()
+            assert (model["seq"], model["snapshot_seq"]) == (20, 20)
+            await play(other, f"/v1/models/{name}", 5, 2)
+            raise Unavailable("Redis does not answer")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Host, "replica", fails)
-        answer = await client.post(f"{path}/relearn", json={"name": name})
-    assert answer.status_code == 503
-    assert name not in await names(client)
-    assert (await client.post(f"{path}/relearn", json={"name": name})).status_code == 201
+        monkeypatch.setattr("service.relearn.finish_import", finish_and_fail)
+        answer = await one.post(f"{path}/relearn", json={"name": name})
+        assert answer.status_code == 503
+        assert (await other.get(f"/v1/models/{name}")).json()["counters"]["feedback"] == 5
 
 
 @pytest.mark.parametrize(
@@ -432,7 +433,7 @@ async def test_one_that_cannot_be_kept_is_not_there(
     monkeypatch.setattr("service.relearn.IMPORT_ENTRIES", 4)
     sizes = list[int]()
 
-    async def refuse(_: Replica) -> None:
+    async def refuse(*_: Any) -> None:
         raise Unavailable("it is full")
 
     async with opened(valkey_url) as store:
@@ -445,7 +446,7 @@ async def test_one_that_cannot_be_kept_is_not_there(
             await write(key, token, entries)
 
         monkeypatch.setattr(store, "import_entries", watched)
-        monkeypatch.setattr(Replica, "save_snapshot", refuse)
+        monkeypatch.setattr("service.relearn.finish_import", refuse)
         source, asked = await source_of(store, replica), RelearnIn(name="full")
         host, key = Host(store, Settings()), f"{address.key}-full"
         with pytest.raises(Unavailable, match="it is full"):

@@ -15,6 +15,7 @@ from service.errors import Conflict, Invalid, NotFound, Unavailable
 from service.events import Entry, Example, LabelChange, Round
 from service.fold import Fold
 from service.ids import nonce_of_request
+from service.meta import Meta
 from service.replica import Decided, Replica
 from service.store import ModelGone, Store
 from service.transfer import export, import_model
@@ -490,13 +491,15 @@ async def _decide_here_tell_there(here: Replica, there: Replica, first: int) -> 
 class Busy(Store):
     """A store in which a label is added and used while a model is being exported."""
 
-    async def first_seq(self, address: Address) -> int | None:
-        """Let others work before this one looks."""
-        await add_label(self, address)
-        await play(self.worker, 20, 100)
-        return await super().first_seq(address)
+    async def meta(self, key: str) -> Meta:
+        """Let others work after this one has looked."""
+        meta, worker, self.worker = await super().meta(key), self.worker, None
+        if worker is not None:
+            await add_label(self, worker.address)
+            await play(worker, 20, 100)
+        return meta
 
-    worker: Replica
+    worker: Replica | None = None
 
 
 async def test_an_export_is_of_one_moment(store_url: str) -> None:
@@ -504,9 +507,10 @@ async def test_an_export_is_of_one_moment(store_url: str) -> None:
     async with opened(store_url) as plain:
         busy = Busy(plain.client)
         address = await make(busy)
-        busy.worker = await replica_of(busy, address)
-        await play(busy.worker, 5)
-        chunks = [chunk async for chunk in export(busy, busy.worker)]
+        busy.worker = worker = await replica_of(busy, address)
+        await play(worker, 5)
+        chunks = [chunk async for chunk in export(busy, worker)]
+        assert busy.worker is None
         assert sum(chunk.count(b"\n") for chunk in chunks) == 1 + 5
         await import_model(plain, f"{address.key}-2", "m2", parts_of(chunks), most=10_000)
         assert (await plain.meta(f"{address.key}-2")).counters["feedback"] == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,10 +10,12 @@ import pytest
 from learners import LEARNERS
 from service.codec import CodecError, decode_state, encode_state
 from service.errors import Invalid
+from service.events import Entry, Event, Kind, LabelChange, chain_after, pack_body
+from service.exported import line_of
 from service.fold import Fold
 from service.sizes import MAX_INTEGER
 from service.spec import MAX_WINDOW_ROWS, MAX_WINDOW_VALUES, ModelSpec
-from tests.service.apps import app_client, create
+from tests.service.apps import NDJSON, app_client, create
 from tests.service.folds import fold_of
 
 HUGE = 10**400
@@ -82,3 +85,64 @@ async def test_a_label_for_whose_window_there_is_no_room_is_refused(valkey_url: 
     assert refused.status_code == 422
     assert "window times features times labels" in refused.json()["error"]["message"]
     assert [each["name"] for each in described["labels"]] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("challengers", [[], [{"name": "wide", "learner": {"kind": "forward"}}]])
+async def test_labels_that_a_grown_learner_refuses_are_refused(
+    valkey_url: str, challengers: list[Any]
+) -> None:
+    """Its blocks are those of the labels that it began with: not what a fresh one would take."""
+    names = [f"item-{i}" for i in range(460)]
+    spec: dict[str, Any] = {"labels": names[:60], "features": {"type": "dense", "size": 2}}
+    deciding = {"kind": "banditron" if challengers else "forward"}
+    async with app_client(valkey_url) as client:
+        path = await create(client, learner=deciding, challengers=challengers, **spec)
+        grown = await client.post(f"{path}/labels", json={"add": names[60:260]})
+        assert grown.status_code == 200, grown.text
+        change = {"add": names[260:], "retire": names[:200]}
+        refused = await client.post(f"{path}/labels", json=change)
+        assert refused.status_code == 422
+        assert "block_size" in refused.json()["error"]["message"]
+        described = (await client.get(path)).json()
+        assert [each["active"] for each in described["labels"]] == [True] * 260
+        assert [each["name"] for each in described["challengers"]] == [
+            each["name"] for each in challengers
+        ]
+
+
+async def test_a_copy_grows_as_the_original_did(valkey_url: str) -> None:
+    """Protects the backup of a model that outgrew the learner that it began with."""
+    names = [f"item-{i}" for i in range(500)]
+    spec: dict[str, Any] = {"labels": names[:60], "features": {"type": "dense", "size": 2}}
+    plain = {"name": "plain", "learner": {"kind": "forward", "n_waves": 0}}
+    async with app_client(valkey_url) as client:
+        path = await create(client, learner={"kind": "forward"}, challengers=[plain], **spec)
+        for call in (
+            client.post(f"{path}/challengers/plain/promote"),
+            client.delete(f"{path}/challengers/original"),
+            client.post(f"{path}/labels", json={"add": names[60:]}),
+        ):
+            answer = await call
+            assert answer.is_success, answer.text
+        log = (await client.get(f"{path}/log")).content
+        copied = await client.post(f"{path}-2/import", content=log, headers=NDJSON)
+        assert copied.status_code == 201, copied.text
+        assert len(copied.json()["labels"]) == 500
+
+
+async def test_an_import_adds_no_label_for_whose_window_there_is_no_room(valkey_url: str) -> None:
+    """It may say what no call would have taken: no memory is taken for it."""
+    learner = {"kind": "neighbor_bandit", "window": MAX_WINDOW_VALUES // (3 * 1024)}
+    features = {"type": "dense", "size": 1024}
+    async with app_client(valkey_url) as client:
+        path = await create(client, learner=learner, features=features)
+        header, _, _ = (await client.get(f"{path}/log")).text.partition("\n")
+        told = json.loads(header)
+        body = pack_body(Event(Kind.LABELS, 0, bytes(12), None, LabelChange(["d"], [])))
+        chain = chain_after(told["head"]["chain"], body)
+        told |= {"labels": [*told["labels"], "d"], "head": {"seq": 1, "chain": chain}}
+        line = line_of(Entry(1, chain, body), told["labels"])
+        log = json.dumps(told).encode() + b"\n" + line
+        refused = await client.post(f"{path}-2/import", content=log, headers=NDJSON)
+    assert refused.status_code == 422
+    assert "the labels that the events lead to" in refused.json()["error"]["message"]

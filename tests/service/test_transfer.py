@@ -200,6 +200,63 @@ async def test_a_trimmed_log_comes_with_its_snapshot(valkey_url: str) -> None:
         await play(client, copy, 10)
 
 
+async def test_a_copy_has_all_that_the_log_holds(valkey_url: str) -> None:
+    """Protects evaluations and relearning of a copy from missing what came before its state."""
+    async with trimmed(valkey_url, log_keep=12) as (client, path):
+        lines = await exported(client, path)
+        assert 1 < lines[0]["begin"]["seq"] < lines[0]["snapshot"]["seq"] < lines[-1]["seq"]
+        found = lines
+        for _ in range(2):
+            answer = await imported(client, found)
+            assert answer.status_code == 201, answer.text
+            copy = f"/v1/models/{answer.json()['name']}"
+            assert await state(client, copy) == await state(client, path)
+            # A copy has one state, at its head: all events are from before it. Each costs one.
+            found, before = await exported(client, copy), found
+            assert found[1:] == before[2:]
+        answer = await client.post(f"{copy}/relearn", json={"name": str(spec_of()["name"])})
+        assert answer.json()["learned"] == len(found)
+        await play(client, copy, 10)
+
+
+async def test_what_another_worker_made_anew_is_exported(valkey_url: str) -> None:
+    """Protects a backup from a 404 because a worker still holds the model that was deleted."""
+    seldom = {"sync_interval_s": 5.0, "stale_s": 5.0}
+    async with app_client(valkey_url, **seldom) as one, app_client(valkey_url) as other:
+        spec = spec_of()
+        path = await create(one, **spec)
+        await play(one, path, 5)
+        await other.delete(path)
+        await create(other, **spec)
+        assert len(await exported(one, path)) == 1
+
+
+async def test_events_from_before_the_state_are_checked(valkey_url: str) -> None:
+    """They have to be those that the state came from, each and in order."""
+    async with trimmed(valkey_url, log_keep=12) as (client, path):
+        header, *lines = await exported(client, path)
+        known = header["snapshot"]["seq"]
+        before = [line for line in lines if line["seq"] <= known]
+        assert len(before) > 2
+        ends = {"head": {"seq": known, "chain": header["snapshot"]["chain"]}}
+        others = {"snapshot": header["snapshot"] | {"chain": "0" * 16}}
+        late = {"begin": header["begin"] | {"seq": known}}
+        first = str(before[0]["seq"])
+        for where, wrong in (
+            (f"event {first}", [header, *lines[1:]]),
+            (f"event {first}", [header, before[0] | {"x": [9, 9, 9]}, *lines[1:]]),
+            ("event", [header, *before[:2], *lines]),
+            ("event", [header | others, *lines]),
+            ("event", [header | others | {"head": {"seq": known, "chain": "0" * 16}}, *before]),
+            ("events", [header | ends, before[0]]),
+            ("begin", [header | late, *lines]),
+            ("begin", [header | {"snapshot": None}, *lines]),
+        ):
+            answer = await imported(client, wrong)
+            assert answer.status_code == 422, answer.text
+            assert answer.json()["error"]["details"][0]["where"].startswith(where)
+
+
 async def test_what_cannot_be_exported_is_refused(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,12 +268,12 @@ async def test_what_cannot_be_exported_is_refused(
 
 
 @asynccontextmanager
-async def trimmed(url: str) -> AsyncIterator[tuple[httpx.AsyncClient, str]]:
+async def trimmed(url: str, log_keep: int = 0) -> AsyncIterator[tuple[httpx.AsyncClient, str]]:
     """Yield a client, and a model whose log no longer begins at 1."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("service.host.SNAPSHOT_CHECK_S", 0.02)
         async with app_client(url, snapshot_events=1) as client:
-            path = await create(client, log_keep=0, scaling="standard")
+            path = await create(client, log_keep=log_keep, scaling="standard")
             for seed in range(2):
                 await play(client, path, 10, seed)
                 await _wait_for_snapshot(client, path)
