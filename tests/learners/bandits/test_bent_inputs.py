@@ -135,6 +135,20 @@ def test_the_same_instance_again_and_again_stays_what_it_is() -> None:
     np.testing.assert_array_equal(zs[-10:], np.tile(zs[-1], (10, 1)))
 
 
+@pytest.mark.parametrize("rounds", [300, 3_000])
+@pytest.mark.parametrize("first", [5.0, 6.0])
+def test_one_instance_again_and_again_spoils_nothing(rounds: int, first: float) -> None:
+    """A load test, or a feature that is wired in late: later ones are not cut off at nothing."""
+    inputs, fresh = BentInputs(2, 0, padded=4, seed=0), BentInputs(2, 0, padded=4, seed=0)
+    xs = np.random.default_rng(0).normal(size=(rounds, 2))
+    _learn(inputs, np.vstack([[[first, 1.0]], np.tile([5.0, 1.0], (rounds - 1, 1))]))
+    _learn(inputs, xs, rounds)
+    _learn(fresh, xs)
+    # A quarter of the mean's weight is the old one's.
+    assert _distance(fresh) < _distance(inputs) < 4.0 * _distance(fresh)
+    np.testing.assert_allclose(_centre(inputs), [5.0 / 4, 1.0 / 4], atol=0.4)
+
+
 def test_the_centre_stays_after_the_first_instances() -> None:
     """Later ones leave it and the usual distance: what was learned keeps its meaning."""
     inputs, x = BentInputs(2, 0, padded=4, seed=0), np.array([3.0, 4.0])
