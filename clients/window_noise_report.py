@@ -10,6 +10,10 @@ from rich.table import Table
 from clients.neighbor_types import Pair, Transition, WindowNoise
 from clients.noise_report import MOST_ROWS
 
+#: Size of neighbourhoods from which on the service asks of two labels that each has more than half
+#: somewhere by more than a standard deviation.
+_LEAST_SIZE = 20
+
 
 def window_summary(noise: WindowNoise) -> list[str]:
     """Return sentences: what the window holds, and why it may tell nothing."""
@@ -27,10 +31,10 @@ def window_summary(noise: WindowNoise) -> list[str]:
             lines.append(
                 f"By {one.k_noise:,} neighbours all labels look alike: they tell no rates."
             )
-        elif not _each_prevails(one.matrix):
+        elif not _each_prevails(one.matrix, min(one.k_noise + 1, noise.examples)):
             lines.append(
-                f"By {one.k_noise:,} neighbours not every label prevails somewhere: votes are not "
-                "corrected."
+                f"By {one.k_noise:,} neighbours not every label clearly prevails somewhere: votes "
+                "are not corrected."
             )
     lines.append("Client.neighbors tells which neighbours of an instance look mislabelled.")
     return lines
@@ -104,6 +108,18 @@ def window_tables(noise: WindowNoise) -> list[Table]:
     return tables
 
 
-def _each_prevails(matrix: Sequence[Sequence[float]]) -> bool:
-    """Whether each label is told as itself more often than as any other: else no rates hold."""
-    return all(sum(share >= row[code] for share in row) == 1 for code, row in enumerate(matrix))
+def _each_prevails(matrix: Sequence[Sequence[float]], size: int) -> bool:
+    """Whether each label is told as itself more often than as any other: else no rates hold.
+
+    Of two labels in neighbourhoods of `size`, a lead that chance alone may give counts for nothing,
+    as in the service, which corrects no votes then. (`rho_0` does not say it where the model has
+    more labels than the window.)
+    """
+    chance = size if len(matrix) == 2 and size >= _LEAST_SIZE else 0
+    leads = (
+        round(size * (row[code] - share))
+        for code, row in enumerate(matrix)
+        for other, share in enumerate(row)
+        if other != code
+    )
+    return all(lead > 0 and lead * lead > chance for lead in leads)

@@ -20,8 +20,9 @@ Kept: TypeAlias = NDArray[np.bool_]
 
 #: Neighbours of the first editing pass in ICF and DROP3, their authors' value.
 _DEFAULT_K = 3
-#: HMN-EI: how much a miss outweighs a hit, and the sizes at which its rescue rules act.
-_MISS_MARGIN = 0.1
+#: HMN-EI: an example stays if its hits outweigh its misses by at least 1 / this; and the sizes at
+#: which its rescue rules act.
+_MARGINS_IN_ONE = 10
 _LEAST_CLASS_SIZE = 4
 _MANY_CLASSES = 3
 
@@ -257,17 +258,19 @@ def hits_and_misses(keys: FloatArray, labels: IntArray) -> tuple[IntArray, IntAr
 def _condemned(labels: IntArray, hits: IntArray, misses: IntArray) -> Kept:
     """Return which examples one pass of HMN-EI takes away."""
     sizes = np.bincount(labels)
-    shares = sizes[labels] / len(labels)
-    marked: Kept = shares * misses + _MISS_MARGIN > (1.0 - shares) * hits
+    own, size = sizes[labels], len(labels)
+    # share * misses + 0.1 > (1 - share) * hits, in whole numbers: of a share of 0.9 and a single
+    # hit both sides are exactly 0.1, but not once they are rounded.
+    marked: Kept = _MARGINS_IN_ONE * (own * misses - (size - own) * hits) + size > 0
     n_classes = int(np.count_nonzero(sizes))
     pointed = hits + misses > 0
     for label in np.flatnonzero(sizes).tolist():
-        own = labels == label
-        if np.count_nonzero(own & ~marked) < _LEAST_CLASS_SIZE:
-            marked &= ~(own & pointed)
+        members = labels == label
+        if np.count_nonzero(members & ~marked) < _LEAST_CLASS_SIZE:
+            marked &= ~(members & pointed)
     if n_classes > _MANY_CLASSES:
         marked &= ~((2 * misses < n_classes) & pointed)
-    marked &= ~(4 * hits >= sizes[labels])
+    marked &= ~(4 * hits >= own)
     return marked
 
 

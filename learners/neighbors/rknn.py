@@ -31,7 +31,9 @@ class RkNN(WindowLearner):
     symmetric it decides as kNN does, give or take the noise of its estimate. It needs some examples
     around which all labels are the same; where classes overlap everywhere, the rates come out too
     high on both sides, which partly cancels. Where one label prevails nowhere, because it is rare
-    and scattered or mostly mislabelled, it decides as kNN.
+    and scattered or mostly mislabelled, it decides as kNN. Of three or more labels, a rare one that
+    overlaps others may prevail by chance: where an eighth of the examples have it and a fifth of
+    all are told wrong, .34 of the decisions were wrong, of kNN .25.
 
     Rule for two labels, [1]_: around each example of the window let etatilde be the share of
     label 1 among itself and its k' nearest (``k_noise``), and m_min, m_max the extreme counts.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from learners.neighbors.enemies import EnemyGraph
 from learners.neighbors.hubness_learner import DEFAULT_K_HUBNESS
-from learners.neighbors.metrics import Rows
+from learners.neighbors.metrics import Rows, Slots
 from learners.neighbors.options import check_flag
 from learners.neighbors.search import Found
 from learners.neighbors.window_learner import DEFAULT_WINDOW, WindowLearner
@@ -30,7 +30,8 @@ class AKNN(WindowLearner):
 
     Rule, [1]_: rank examples by ``d(x, x_i) / r_i``, r_i the distance from x_i to the nearest
     example of another label (at least 1e-12); the k first vote, and all that tie with the k-th.
-    With one label in the window it is `KNN`.
+    With one label in the window it is `KNN`. Where none of these may be chosen, the first of the
+    labels that may vote, by the same ranks.
 
     Parameters
     ----------
@@ -88,20 +89,25 @@ class AKNN(WindowLearner):
         self._enemies.insert_sound(rows, labels)
 
     def _find_all(self, rows: Rows, more: int = 0) -> list[Found]:
+        live, radii = self._examples.live(), self.radii()
+        return [self._first(row, live, radii, self.k + more) for row in rows]
+
+    def _find_among(self, row: Rows, may: NDArray[np.bool_]) -> Found:
+        # Also enemies that may not be chosen bound how far an example reaches.
         live = self._examples.live()
-        radii = self.radii()
-        alone = not np.isfinite(radii).any()
-        found = []
-        for row in rows:
-            keys = self._examples.keys(live, row)
-            distances = self._examples.metric.distances(keys)
-            ranks = distances if alone else distances / radii
-            order = np.argsort(ranks, kind="stable")
-            ranks = ranks[order]
-            last = min(self.k + more, len(order)) - 1
-            order = order[: np.searchsorted(ranks, ranks[last], side="right") if len(order) else 0]
-            found.append(Found(live[order], keys[order]))
-        return found
+        members = may[self._examples.labels[live]]
+        return self._first(row[0], live[members], self.radii()[members], self.k)
+
+    def _first(self, row: Rows, slots: Slots, radii: FloatArray, count: int) -> Found:
+        """Return the first `count` of some examples, and all that tie with the last of them."""
+        keys = self._examples.keys(slots, row)
+        distances = self._examples.metric.distances(keys)
+        # Without an enemy, the only label's radii are all infinite: plain distance ranks.
+        ranks = distances / radii if np.isfinite(radii).any() else distances
+        order = np.argsort(ranks, kind="stable")
+        if count < len(order):
+            order = order[: ranks[order].searchsorted(ranks[order[count - 1]], side="right")]
+        return Found(slots[order], keys[order])
 
 
 class NWKNN(WindowLearner):

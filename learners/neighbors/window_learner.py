@@ -117,7 +117,7 @@ class WindowLearner(WindowKeeper):
         return self._scores_from(self._find_all(to_rows(x)[np.newaxis])[0])
 
     def neighbors(self, x: FloatArray, most: int | None = None) -> list[Voter]:
-        """Return who votes on `x`, nearest first.
+        """Return who votes on `x`, nearest first, in the decision among all active labels.
 
         Parameters
         ----------
@@ -134,7 +134,8 @@ class WindowLearner(WindowKeeper):
         check_instance(x, self.n_features)
         if most is not None and (not is_integer(most) or most < 0):
             raise InputError(expected("most", "an integer of at least 0, or None", most))
-        found = self._find_all(to_rows(x)[np.newaxis])[0]
+        row = to_rows(x)[np.newaxis]
+        found = self._heard(row, self._find_all(row)[0], self._choosable(None))
         if not len(found.slots):
             return []
         slots = found.slots[:most]
@@ -255,21 +256,26 @@ class WindowLearner(WindowKeeper):
 
     # -- inside ---------------------------------------------------------------------------
     def _decide(self, row: Rows, found: Found, codes: NDArray[np.intp] | None) -> Distribution:
-        """Return the decision on a row, (1, d), whose voters were found among all labels.
+        """Return the decision on a row, (1, d), for which these were found among all labels."""
+        return self._decision(self._scores_from(self._heard(row, found, codes)), codes)
 
-        Where these say nothing of the labels that may be chosen, the nearest with such a label
+    def _heard(self, row: Rows, found: Found, codes: NDArray[np.intp] | None) -> Found:
+        """Return who votes on a row, (1, d): those found among all labels, if any may be chosen.
+
+        Where they say nothing of the labels that may be chosen, the nearest with such a label
         vote.
         """
-        if codes is not None and len(found.slots):
-            may = np.zeros(self.n_labels, dtype=np.bool_)
-            may[codes] = True
-            voted = may[self._examples.labels.take(found.slots)].any()
-            if not voted and (may & (self._examples.label_counts(self.n_labels) > 0)).any():
-                found = self._find_among(row, may)
-        return self._decision(self._scores_from(found), codes)
+        if codes is None or not len(found.slots):
+            return found
+        may = np.zeros(self.n_labels, dtype=np.bool_)
+        may[codes] = True
+        voted = may[self._examples.labels.take(found.slots)].any()
+        if voted or not (may & (self._examples.label_counts(self.n_labels) > 0)).any():
+            return found
+        return self._find_among(row, may)
 
     def _find_among(self, row: Rows, may: NDArray[np.bool_]) -> Found:
-        """Return who is nearest of the labels that may be chosen, (K,)."""
+        """Return who votes on a row, (1, d), of the labels that may be chosen, (K,)."""
         examples = self._examples
         proposals = examples.propose(row)
         slots = proposals.low.shape[1]

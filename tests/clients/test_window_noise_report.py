@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pytest
+
 from clients.neighbor_types import Pair, Transition, WindowNoise
 from clients.window_noise_report import window_summary, window_tables
+from learners.neighbors import RkNN
 from tests.clients import test_noise_report
 
 
@@ -53,7 +57,7 @@ def test_what_tells_nothing_is_said() -> None:
     alike = window(estimate(((0.5, 0.5), (0.5, 0.5)), "a", "b"))
     assert "By 50 neighbours all labels look alike" in shown(alike)
     rare = shown(window(estimate(((0.9, 0.1), (0.6, 0.4)), "a", "b")))
-    assert "not every label prevails somewhere: votes are not" in rare
+    assert "not every label clearly prevails somewhere: votes are not" in rare
     assert "prevails" not in shown(window(estimate(((0.9, 0.1), (0.4, 0.6)), "a", "b")))
     many = tuple(f"label {number}" for number in range(101))
     assert "101 labels are in the window: too many" in shown(window(estimate(None, *many)))
@@ -80,3 +84,29 @@ def test_one_label_alone_is_like_no_other() -> None:
     text = " ".join(window_summary(window(estimate(((1.0,),), "a"))))
     assert "look alike" not in text
     assert "prevails" not in text
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+@pytest.mark.parametrize("quantile", [0.0, 0.05])
+def test_votes_of_two_labels_are_said_not_to_be_corrected_where_they_are_not(
+    n_labels: int, quantile: float
+) -> None:
+    """Protects from silence where a label leads by chance: also beside a third that nobody has."""
+    seen = list[bool]()
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        k_noise, examples = int(rng.choice([5, 18, 19, 30, 50])), int(rng.choice([15, 60, 200]))
+        xs = rng.normal(size=(examples, 1))
+        likely = np.where(xs[:, 0] > 0, rng.choice([0.4, 0.6, 0.9]), 0.1)
+        codes = (rng.random(examples) < likely).astype(np.int64)
+        two, learner = (RkNN(1, n, k_noise=k_noise, quantile=quantile) for n in (2, n_labels))
+        for each in (two, learner):
+            each.learn_many(xs, codes)
+        (reading,) = learner.window_noise()
+        matrix = tuple(map(tuple, reading.transition.tolist()))
+        if len(set(matrix)) > 1:
+            one = estimate(matrix, "a", "b", k_noise=k_noise)
+            text = " ".join(window_summary(window(one, examples=examples)))
+            seen.append(two.noise_rates() is None)
+            assert ("votes are not corrected" in text) == seen[-1]
+    assert 5 < sum(seen) < len(seen) - 5

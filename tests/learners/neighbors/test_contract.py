@@ -345,3 +345,25 @@ def test_damaged_rounds_are_refused() -> None:
     for name, value in damaged:
         with pytest.raises(StateError, match=f"state's {name}"):
             NeighborBandit.from_state({**state, name: value})
+
+
+@pytest.mark.parametrize(
+    "kind", sorted({name.partition("-")[0] for name in CASES} - {"neighbor_bandit"})
+)
+def test_neighbors_are_those_who_vote_once_a_label_is_retired(kind: str) -> None:
+    """Protects from a list of examples of retired labels, which decided nothing any more."""
+    xs = np.array([*np.linspace(0.0, 1.0, 60), *np.linspace(8.0, 9.0, 20)])[:, np.newaxis]
+    labels = np.repeat([1, 2], (60, 20))
+    labels[55:60] = 0
+    learner = create(kind, 1, 3)
+    assert isinstance(learner, WindowLearner)
+    learner.learn_many(xs, labels)
+    near, between = np.zeros(1), np.ones(1)
+    before = [voter.seq for voter in learner.neighbors(between)]
+    assert {voter.label for voter in learner.neighbors(near)} == {1}
+    learner.retire_label(1)
+    told = {voter.label for voter in learner.neighbors(near)}
+    assert told <= {0, 2}
+    assert learner.distribution(near).greedy in told
+    # Where somebody votes for a label that is left, the same examples vote as before.
+    assert [voter.seq for voter in learner.neighbors(between)] == before

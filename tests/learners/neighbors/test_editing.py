@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -229,3 +231,18 @@ def test_one_alone_in_its_class_does_not_hit_itself() -> None:
     keys = np.array([[np.inf, 1.0, 4.0], [1.0, np.inf, 1.0], [4.0, 1.0, np.inf]])
     hits, misses = hits_and_misses(keys, np.array([0, 1, 1]))
     assert (hits.tolist(), misses.tolist()) == ([0, 1, 1], [2, 1, 0])
+
+
+def test_hmn_ei_weighs_exactly() -> None:
+    """Protects ties from rounding: of a label with a share of 0.9 a single hit was outweighed."""
+    ties = 0
+    for size, own in ((20, 18), (30, 27), (40, 36), (40, 28), (60, 54), (60, 42), (90, 63)):
+        labels, share = np.repeat([0, 1], (own, size - own)), Fraction(own, size)
+        for hits, misses in itertools.product(range(own // 4), range(9)):
+            all_hits, all_misses = np.full(size, 99), np.zeros(size, np.int64)
+            all_hits[0], all_misses[0] = hits, misses
+            lead = (1 - share) * hits - share * misses
+            ties += lead == Fraction(1, 10)
+            gone = np.flatnonzero(_condemned(labels, all_hits, all_misses)).tolist()
+            assert gone == ([0] if lead < Fraction(1, 10) else [])
+    assert ties > 7

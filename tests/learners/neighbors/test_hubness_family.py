@@ -454,3 +454,29 @@ def test_suspects_of_aknn_hear_k_others() -> None:
         if np.bincount(labels[near], minlength=2).argmax() != labels[i]:
             expected.append(i)
     assert learner.suspects().tolist() == expected
+
+
+def test_aknn_ranks_by_radii_also_among_the_labels_that_may_be_chosen() -> None:
+    """Protects its rule where no voter's label may be chosen: plain distance decided there."""
+    rng = np.random.default_rng(5)
+    centres = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
+    labels = rng.integers(0, 3, 90)
+    xs = (centres[labels] + 0.7 * rng.normal(size=(90, 2))).astype(np.float32).astype(np.float64)
+    learner = AKNN(2, 3, k=3)
+    learner.learn_many(xs, labels)
+    chosen, plain, expected = list[int](), list[int](), list[int]()
+    for query in rng.normal(size=(60, 2)).astype(np.float32).astype(np.float64):
+        for allowed in ([0, 1], [0, 2], [1, 2]):
+            if any(voter.label in allowed for voter in learner.neighbors(query)):
+                continue
+            chosen.append(learner.distribution(query, allowed).greedy)
+            members = np.flatnonzero(np.isin(labels, allowed))
+            distances = np.linalg.norm(xs[members] - query, axis=1)
+            for ranks, votes in (
+                (distances / learner.radii()[members], expected),
+                (distances, plain),
+            ):
+                near = labels[members[np.argsort(ranks, kind="stable")[:3]]]
+                votes.append(int(np.bincount(near).argmax()))
+    assert chosen == expected
+    assert chosen != plain
