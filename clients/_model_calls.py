@@ -159,15 +159,17 @@ class ModelCalls(Base, ABC):
         name: str,
         *,
         without: Sequence[Times] = (),
+        without_retired: bool = False,
         learner: dict[str, Any] | None = None,
     ) -> Relearned:
         """Make another model from a model's log, and leave that one as it is.
 
         Use it after clicks that were wrong for a while (a counter that was dead, a storm of
-        robots), or to see what another learner makes of the same log. It reaches as far back as
-        the log does (`log_keep`). It learns from the rounds as decided by somebody else, because
-        the new learner did not decide them; challengers do not come along, noise rates do if they
-        were set. What waits for its click stays with the first model. The call is not tried again.
+        robots), to see what another learner makes of the same log, or to make room for other
+        labels. It reaches as far back as the log does (`log_keep`). It learns from the rounds as
+        decided by somebody else, because the new learner did not decide them; challengers do not
+        come along, noise rates do if they were set. What waits for its click stays with the first
+        model. The call is not tried again.
 
         The new model's spec is the first one's with its labels and deciding learner as they are
         now: an application that creates its model at each start finds it with that spec only.
@@ -181,6 +183,10 @@ class ModelCalls(Base, ABC):
         without
             Times whose feedback, and examples, are left out; with `no_click`, decisions whose
             windows were open then.
+        without_retired
+            Whether labels that are retired now are left out, and what was learned of them; False
+            by default. A catalogue whose items come and go thus has room again: retired labels
+            count among the most that a model can have.
         learner
             As in `ModelSpec`; by default the one that decides.
 
@@ -200,7 +206,9 @@ class ModelCalls(Base, ABC):
             dead = datetime(2026, 3, 1, 2, tzinfo=UTC), datetime(2026, 3, 1, 4, tzinfo=UTC)
             print(client.relearn("ads", "ads-2", without=[dead]).left_out)
         """
-        return self._send(_wire.relearn(model, name, without, learner))
+        return self._send(
+            _wire.relearn(model, name, without, learner, without_retired=without_retired)
+        )
 
     def evaluate(self, model: str, *, rounds: int | None = None) -> Evaluation:
         """Return what the model's policies are worth, from the newest rounds of its log.

@@ -134,10 +134,17 @@ def promote(model: str, name: str) -> Call[Model]:
 
 
 def relearn(
-    model: str, name: str, without: Sequence[Times], learner: Mapping[str, Any] | None
+    model: str,
+    name: str,
+    without: Sequence[Times],
+    learner: Mapping[str, Any] | None,
+    *,
+    without_retired: bool = False,
 ) -> Call[Relearned]:
     """POST /v1/models/{model}/relearn."""
     asked: dict[str, object] = {"name": name, "without": [_span(times) for times in without]}
+    if without_retired:
+        asked["without_retired"] = True
     if learner is not None:
         asked["learner"] = dict(learner)
     return Call(

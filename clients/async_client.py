@@ -161,10 +161,13 @@ class AsyncClient(Base):
         name: str,
         *,
         without: Sequence[Times] = (),
+        without_retired: bool = False,
         learner: dict[str, Any] | None = None,
     ) -> Relearned:
         """Make another model from a model's log, and leave that one as it is."""
-        return await self._send(_wire.relearn(model, name, without, learner))
+        return await self._send(
+            _wire.relearn(model, name, without, learner, without_retired=without_retired)
+        )
 
     async def evaluate(self, model: str, *, rounds: int | None = None) -> Evaluation:
         """Return what the model's policies are worth, from the newest rounds of its log."""

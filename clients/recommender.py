@@ -82,7 +82,8 @@ class Recommender(Generic[Item]):
         """Make `items` the only ones that can be shown: add the new, retire the missing.
 
         What was learned of a retired item is kept and used when it comes back. It therefore still
-        counts among the labels that one model may have: 1,024.
+        counts among the labels that one model may have: 1,024, with `forward` some 400.
+        `Client.relearn` with `without_retired` makes a model that has room again.
 
         Parameters
         ----------

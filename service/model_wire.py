@@ -142,6 +142,11 @@ class RelearnIn(Strict):
         description="Times from which nothing is learned: feedback and examples that came in "
         "them are left out; with `no_click`, decisions whose windows were open then.",
     )
+    without_retired: bool = Field(
+        False,
+        description="Leave out labels that are retired now, and what was learned of them: the new "
+        "model has room for as many others.",
+    )
     learner: LearnerSpec | None = Field(
         None, description="Kind and options of another learner; left out, the one that decides."
     )
@@ -156,7 +161,7 @@ class RelearnedOut(BaseModel):
     last_ms: int | None = Field(description="When the newest of these came.")
     learned: int = Field(description="Rounds and examples that the new model has learned from.")
     clicks: int = Field(description="Rounds with a click that the new model was told.")
-    left_out: int = Field(description="Rounds and examples of the times that were left out.")
+    left_out: int = Field(description="Rounds and examples that were left out.")
     left_out_clicks: int
     refused: int = Field(description="Those that the learner refused.")
 

@@ -65,7 +65,10 @@ class Models:
 
     async def relearn(self, caller: Caller, name: str, asked: RelearnIn) -> RelearnedOut:
         """Make another model of what a model's log tells."""
-        source = await self._host.use(caller.key_of(name), lambda r: source_of(self._store, r))
+        source = await self._host.use(
+            caller.key_of(name),
+            lambda r: source_of(self._store, r, without_retired=asked.without_retired),
+        )
         spec = spec_of(source, asked)
         _check_taught(source.learner.kind, spec.learner.kind)
         return await relearn(self._host, source, caller.key_of(spec.name), spec, asked.without)

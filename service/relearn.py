@@ -12,7 +12,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -27,6 +27,7 @@ from service.events import (
     Kind,
     LabelChange,
     Rates,
+    RatesByLabel,
     Round,
     chain_after,
     feedback_learned,
@@ -52,27 +53,50 @@ class Source(NamedTuple):
     address: Address
     #: Its last event then.
     seq: int
+    #: The labels that come along, and their codes, in the order of both.
     labels: list[Listed]
+    codes: list[int]
     #: The learner that decides.
     learner: LearnerSpec
     #: The noise rates in force, if somebody set them.
     rates: Rates | None
 
 
-async def source_of(store: Store, replica: Replica) -> Source:
-    """Return the model as it is now."""
+async def source_of(store: Store, replica: Replica, *, without_retired: bool = False) -> Source:
+    """Return the model as it is now, with or without its retired labels."""
     await replica.catch_up()
     meta = await store.meta(replica.key)
     contest = replica.fold.contest
     rates = contest.rates
     # An estimate was made from the clicks, including those that are left out.
     known = None if rates is None or rates.estimated or rates.errors else rates
-    labels = parse_labels(meta.labels)
-    return Source(meta.spec, replica.address, meta.seq, labels, contest.deciding.learner, known)
+    every = parse_labels(meta.labels)
+    codes = [code for code, label in enumerate(every) if label.active or not without_retired]
+    return Source(
+        meta.spec,
+        replica.address,
+        meta.seq,
+        [every[code] for code in codes],
+        codes,
+        contest.deciding.learner,
+        None if known is None else _rates_of(known, codes),
+    )
+
+
+def _rates_of(rates: Rates, codes: Sequence[int]) -> Rates:
+    """Return the rates of some labels, which have other codes from now on."""
+    if rates.by_label is None:
+        return rates
+    each = {
+        # Of labels that came later it has none.
+        name: [values[code] for code in codes if code < len(values)]
+        for name, values in msgspec.structs.asdict(rates.by_label).items()
+    }
+    return msgspec.structs.replace(rates, by_label=RatesByLabel(**each))
 
 
 def spec_of(source: Source, asked: RelearnIn) -> ModelSpec:
-    """Return the spec of the new model: all labels from the start, and no challengers."""
+    """Return the spec of the new model: its labels from the start, and no challengers."""
     learner = asked.learner or source.learner
     features = {each.name: each.features for each in source.labels if each.features}
     spec = source.spec.model_copy(
@@ -185,17 +209,21 @@ class _Found:
 async def _rewrite(
     store: Store, source: Source, without: Sequence[Span], writer: _Writer
 ) -> _Found:
-    found = _Found()
+    found, codes = _Found(), {old: new for new, old in enumerate(source.codes)}
     async for entry in _entries(store, source):
         logged = unpack_body(entry.body)
         event = _taught(logged, no_click=source.address.no_click)
         if event is None:
             continue
         first_ms, last_ms = _heard_within(logged, source.address)
-        taken = not any(first_ms < span.to_ms and span.from_ms <= last_ms for span in without)
+        payload = cast(Round | Example, event.payload)
+        taken = payload.label in codes and not any(
+            first_ms < span.to_ms and span.from_ms <= last_ms for span in without
+        )
         found.see(event, taken=taken)
         if taken:
-            await writer.add(event)
+            told = payload._replace(label=codes[payload.label])
+            await writer.add(event._replace(payload=told))
     return found
 
 

@@ -44,6 +44,12 @@ def add_parser(subparsers: Subparsers) -> None:
         "out; may be given several times",
     )
     parser.add_argument(
+        "--without-retired",
+        action="store_true",
+        help="leave out labels that are retired now, and what was learned of them: the new model "
+        "has room for as many others",
+    )
+    parser.add_argument(
         "--learner",
         metavar="KIND:OPTION=VALUE,...",
         help="another learner (default: the one that decides)",
@@ -57,7 +63,13 @@ def run(args: argparse.Namespace) -> int:
         without = [parse_times(text) for text in args.without]
         learner = None if args.learner is None else parse_learner(args.learner)
         with client_of(args.url) as client:
-            found = client.relearn(args.model, args.name, without=without, learner=learner)
+            found = client.relearn(
+                args.model,
+                args.name,
+                without=without,
+                without_retired=args.without_retired,
+                learner=learner,
+            )
         if args.json:
             print_json(found)
         else:
@@ -84,11 +96,14 @@ def parse_times(text: str) -> Times:
 def _moment(text: str) -> datetime | None:
     if not text:
         return None
+    what = "a time with a time zone, such as 2026-03-01T02:00Z"
     try:
-        return datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
-        what = "a time such as 2026-03-01T02:00Z"
         raise InputError(f"--without: expected {what}, got {text!r}") from None
+    if moment.tzinfo is None:
+        raise InputError(f"--without: expected {what}, got {text!r}")
+    return moment
 
 
 def said_of(found: Relearned) -> list[str]:

@@ -45,7 +45,11 @@ DAY = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
         ("add_challenger", ["m", "c", {"kind": "bpa"}], {}),
         ("drop_challenger", ["m", "c"], {}),
         ("promote", ["m", "c"], {}),
-        ("relearn", ["m", "n"], {"without": [DAY], "learner": {"kind": "bpa"}}),
+        (
+            "relearn",
+            ["m", "n"],
+            {"without": [DAY], "without_retired": True, "learner": {"kind": "bpa"}},
+        ),
         ("evaluate", ["m"], {"rounds": 5}),
         ("noise", ["m"], {}),
         ("estimate_noise", ["m"], {}),

@@ -84,6 +84,7 @@ def test_times_have_a_beginning_and_an_end() -> None:
     asked = sent(_wire.relearn("m", "n", times, None))
     span = {"from_ms": 1_772_330_400_000, "to_ms": 1_772_337_600_000}
     assert asked["without"] == [span, {"from_ms": span["from_ms"]}, {"to_ms": span["to_ms"]}]
+    assert sent(_wire.relearn("m", "n", (), None, without_retired=True))["without_retired"]
     with pytest.raises(InputError, match="a beginning before its end"):
         _wire.relearn("m", "n", [(begin, begin)], None)
 

@@ -163,6 +163,48 @@ async def test_times_are_left_out(client: httpx.AsyncClient) -> None:
     assert others["left_out"] == 36 - found["left_out"]
 
 
+async def test_retired_labels_are_left_out(client: httpx.AsyncClient) -> None:
+    """With the rounds that showed them; the others' rates and features go with them."""
+    own = {name: [0.1 * i + 0.05, 0.2] for i, name in enumerate("abcd")}
+    rates: Json = {
+        "rho_0": 0.1,
+        "rho_1": 0.2,
+        "by_label": {
+            name: {"rho_0": rho_0, "rho_1": rho_1} for name, (rho_0, rho_1) in own.items()
+        },
+    }
+    learner = {"kind": "forward", "n_waves": 0, "n_label_features": 1}
+    features = {name: [float(i)] for i, name in enumerate("abc")}
+    path = await create(client, learner=learner, label_features=features)
+    rounds = await play(client, path, 20, seed=1)
+    change: Json = {"add": ["d"], "retire": ["a"], "features": {"d": [9.0]}}
+    assert (await client.post(f"{path}/labels", json=change)).status_code == 200
+    assert (await client.post(f"{path}/rates", json=rates)).status_code == 200
+    rounds += await play(client, path, 20, seed=2)
+    copy, found = await relearned(client, path, without_retired=True)
+    rest = [each for each in rounds if each["label"] != "a"]
+    assert 0 < found["left_out"] == 40 - len(rest)
+    assert found["left_out_clicks"] == sum(each["feedback"] for each in rounds) - found["clicks"]
+    model = (await client.get(copy)).json()
+    assert model["labels"] == [{"name": name, "active": True} for name in "bcd"]
+    del features["a"]
+    other = await create(
+        client,
+        learner=learner,
+        labels=["b", "c", "d"],
+        label_features=features | change["features"],
+    )
+    del rates["by_label"]["a"]
+    assert (await client.post(f"{other}/rates", json=rates)).status_code == 200
+    await client.post(f"{other}/rounds/batch", json={"items": rest})
+    assert await arrays(client, copy) == await arrays(client, other)
+    # One that came after the rates has none of its own.
+    await client.post(f"{path}/labels", json={"add": ["e"]})
+    copy, _ = await relearned(client, path, without_retired=True)
+    noise = (await client.get(f"{copy}/noise")).json()
+    assert [*noise["rates_by_label"]] == ["b", "c", "d", "e"]
+
+
 async def test_silence_is_taken_as_the_model_takes_it(client: httpx.AsyncClient) -> None:
     """A decision that expired was a missing click, or nothing."""
     for on_expiry, learned in (("no_click", 3), ("ignore", 0)):

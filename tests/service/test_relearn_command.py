@@ -89,12 +89,12 @@ def test_mistakes_are_told_in_one_line(
 
 
 def test_each_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two bad hours the second was learned all the same."""
+    """Of two bad hours the second was learned all the same; and so are retired labels, if asked."""
     asked: list[Any] = []
 
-    def relearn(_: str, name: str, *, without: list[Any], learner: object) -> Relearned:
+    def relearn(_: str, name: str, *, learner: object, **left_out: Any) -> Relearned:
         assert learner is None
-        asked.extend(without)
+        asked.append(left_out)
         none = dict.fromkeys(("seq", "learned", "clicks", "left_out", "left_out_clicks"), 0)
         return Relearned(name=name, first_ms=None, last_ms=None, refused=0, **none)
 
@@ -104,4 +104,7 @@ def test_each_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     command = ["relearn", "a", "b", "--url", "http://x", "--without", times[0]]
     assert main([*command, "--without", times[1]]) == 0
     first, second = datetime(2026, 3, 1, 2, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
-    assert asked == [(first, None), (None, second)]
+    assert main([*command, "--without-retired"]) == 0
+    times_left_out = [[(first, None), (None, second)], [(first, None)]]
+    assert [each["without"] for each in asked] == times_left_out
+    assert [each["without_retired"] for each in asked] == [False, True]
