@@ -91,7 +91,8 @@ class ForwardSoftmax(RelevanceLearner):
 
     so that a click on one label counts against its rivals, which label-by-label regression misses.
     (One bit informs about one direction in K: hence the K.) With `drift`, P_b then returns towards
-    its first value by drift / 10 of the difference. Rounds decided by somebody else, which a
+    its first value by a share of the difference, drift over the largest first variance (10; with
+    more than 26 labels up to 40). Rounds decided by somebody else, which a
     challenger learns from, are as good if `Outcome` says so and their propensities are true: what
     the other knew counts for the rates, not for the weights. Labels are chosen by inverse gap
     weighting of p (`GapExploration`), with gaps measured in clicks, and none more often than its
