@@ -50,7 +50,9 @@ class Call(Generic[T]):
 
     def headers(self) -> dict[str, str]:
         """Return the headers that this request needs."""
-        return {"content-type": self.content_type} if self.body else {}
+        # JSON is never empty: such a call has no body. A log may be empty, and still is one.
+        has_body = self.body or self.content_type != JSON
+        return {"content-type": self.content_type} if has_body else {}
 
     def read(self, status: int, body: bytes, retry_after: str | None, tried: int) -> T:
         """Return the typed answer, or raise what the service's refusal stands for."""

@@ -19,7 +19,12 @@ _QUOTED = 60
 def _of_numpy(value: object) -> object:
     """Return an array or a number of numpy as JSON has it; refuse all else."""
     if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
+        listed = value.tolist()
+        # Of a long double, Python has no number: it stays what it is.
+        if not isinstance(listed, np.generic):
+            return listed
+        if isinstance(listed, np.floating) and is_finite(number := float(listed)):
+            return number
     what = f"{type(value).__name__}: {quoted(value)}"
     raise InputError(f"value: expected what JSON can say, got a {what}")
 

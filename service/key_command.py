@@ -43,6 +43,13 @@ def run(args: argparse.Namespace) -> int:
             print(f"misclick key: {detail}", file=sys.stderr)
         return 2
     # Standard output may go into the file: the key must not.
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # A full disk, say. A key whose line is nowhere would be refused.
+        print(f"misclick key: no key was made: {error.strerror}", file=sys.stderr)
+        return 2
     print(f"the key, shown only now: {key}", file=sys.stderr)
-    print(line)
     return 0

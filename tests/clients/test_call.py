@@ -83,3 +83,10 @@ def test_not_being_ready_is_an_answer() -> None:
         _wire.ready().read(503, b"<html>", None, 1)
     with pytest.raises(UnavailableError):
         _wire.metrics().read(503, error_body("unavailable"), None, 1)
+
+
+@pytest.mark.parametrize("log", [b"", [], b"{}", iter([b"{}"])])
+def test_a_log_has_its_type_though_it_is_empty(log: bytes | list[bytes]) -> None:
+    """An empty file was refused for a type that nobody had left out."""
+    assert _wire.import_log("m", log).headers() == {"content-type": "application/x-ndjson"}
+    assert _wire.get_model("m").headers() == _wire.promote("m", "c").headers() == {}

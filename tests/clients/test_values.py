@@ -52,6 +52,29 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert _sent(_wire.create_model(spec).body)["learner"]["gamma"] == 0.5
 
 
+def test_long_doubles_are_numbers() -> None:
+    """Python has no number like them: what was to be one went round in a circle to the end."""
+    listed: Any = [np.longdouble(0.5), np.longdouble("1e-400")]
+    arrays: Any = np.array(listed)
+    named: Any = {"age": np.longdouble(31)}
+    for x in (listed, arrays):
+        assert _sent(_wire.predict("m", Instance(x=x), "r").body)["x"] == [0.5, 0]
+    assert _sent(_wire.predict("m", Instance(x=named), "r").body)["x"] == {"age": 31}
+    assert encode(np.array(0.5, np.longdouble)) == b"0.5"
+    what = r"^value: expected what JSON can say, got a (longdouble|clongdouble|ndarray): "
+    # The longest are longer than those of JSON's readers; and there are complex ones.
+    for bad in (np.longdouble("inf"), np.longdouble("nan"), np.clongdouble(1)):
+        for value in (bad, [bad], np.array(bad)):
+            with pytest.raises(InputError, match=what):
+                encode(value)
+    if np.finfo(np.longdouble).max > np.finfo(np.float64).max:
+        most: Any = [np.finfo(np.longdouble).max]
+        with pytest.raises(InputError, match=r"^x\[0\]: expected a finite number, got "):
+            _wire.predict("m", Instance(x=most), "r")
+        with pytest.raises(InputError, match=what):
+            encode(most)
+
+
 def test_decimals_are_numbers() -> None:
     """Those of a database came to the service as strings, and were refused as such."""
     price: Any = {"price": Decimal("19.90")}

@@ -98,16 +98,51 @@ def test_keeps_what_it_has(valkey: EmbeddedValkey, folder: Path) -> None:
     again.stop()
 
 
-@pytest.mark.parametrize("name", ["a b", "it's", 'q"u\\o', "h#a%41?s", "ä"])
-def test_its_folder_may_be_called_anything(short_path: Path, name: str) -> None:
-    """Its configuration and the address of its socket are written so that they are read again."""
+NAMES = ["a b", "it's", 'q"u\\o', "h#a%41?s", "ä", "d[1]", "d[", "*", "n\n\tx", "\\x41"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_folder_may_be_called_anything(
+    short_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its configuration and the address of its socket are written so that they are read again.
+
+    Valkey takes its file's name for a pattern: with none that matches, it was open to everybody.
+    """
+    monkeypatch.setattr(embedded, "START_TIMEOUT_S", PATIENCE_S)
     valkey = EmbeddedValkey(short_path / name)
-    valkey.start()
-    url = Settings(data_dir=short_path / name).store_url()
-    with redis.Redis.from_url(url) as client:
-        assert client.ping()
-    assert (short_path / name / "appendonlydir").is_dir()
-    valkey.stop()
+    try:
+        valkey.start()
+        url = Settings(data_dir=short_path / name).store_url()
+        with redis.Redis.from_url(url) as client:
+            config: Any = client.config_get("*")
+        assert (config["port"], config["appendonly"]) == ("0", "yes")
+        assert (short_path / name / "appendonlydir").is_dir()
+    finally:
+        valkey.stop()
+
+
+def test_a_folder_is_not_taken_for_a_pattern(short_path: Path) -> None:
+    """A service on `d[1]` read the configuration of `d1`: it took over its socket and its log."""
+    first, second = EmbeddedValkey(short_path / "d1"), EmbeddedValkey(short_path / "d[1]")
+    try:
+        first.start()
+        with client_of(first) as client:
+            client.set("k", "v")
+        second.start()
+        with client_of(first) as old, client_of(second) as new:
+            assert (old.get("k"), new.get("k")) == ("v", None)
+    finally:
+        first.stop()
+        second.stop()
+
+
+def test_a_path_that_is_no_text_is_refused(short_path: Path) -> None:
+    """Bytes that are not UTF-8 ended in a traceback."""
+    folder = short_path / os.fsdecode(b"caf\xe9")
+    with pytest.raises(ValueError, match=r"^expected a path in UTF-8$"):
+        EmbeddedValkey(folder)
+    assert not folder.exists()
 
 
 def test_shares_its_folder_with_nobody(valkey: EmbeddedValkey, folder: Path) -> None:
