@@ -31,7 +31,7 @@ LAST = slice(VISITS * 2 // 3, VISITS)
 BY_MISTAKE = 0.001
 #: By how rare clicks are: the c there.
 CASES = {"one in 400": 6.5, "one in 50": 4.5, "one in 12": 2.8}
-OURS = ("forward", "forward_softmax")
+OURS = ("forward", "forward_softmax", "forward_auto")
 #: Least share of the best peer's clicks that `forward` should get.
 LEAST = 0.9
 

@@ -104,6 +104,11 @@ def summary(noise: Noise) -> list[str]:
         lines.append(
             "Instances predict clicks worse than click rates do: it decides by these alone."
         )
+    if noise.label_by_label:
+        lines.append(
+            "Label by label, clicks are predicted better: several may be right for an instance, or "
+            "none. It decides so, and no rates are known."
+        )
     if noise.drift_seq:
         lines.append(f"Clicks were last seen to have changed at event {noise.drift_seq:,}.")
     return lines

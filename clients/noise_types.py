@@ -113,6 +113,9 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         Whether no clicks come at all, not even false ones: nothing is learned until one does.
     context_free
         Whether the learner decides by click rates alone, because instances predict clicks worse.
+    label_by_label
+        Whether `forward_auto` decides label by label, because that predicts clicks better: several
+        may be right for an instance, or none. No noise rates are known then.
     errors
         Standard errors of `rates` where the learner finds them; else None.
     errors_by_label
@@ -133,6 +136,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     silent: bool = False
     context_free: bool = False
+    label_by_label: bool = False
     errors: NoiseRates | None = None
     errors_by_label: dict[str, NoiseRates] = {}
 

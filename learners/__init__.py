@@ -7,7 +7,8 @@ Making one
     `create` from plain values, `LEARNERS` by kind.
 Bandit learners, from the bit that says whether a shown label was right
     `ForwardSoftmax` (the default: one label is right, and each label's noise is estimated as well),
-    `Forward` (regression, read through each label's noise rates), `Banditron`, `RCNBF`, `RCINE`
+    `Forward` (regression, read through each label's noise rates), `ForwardAuto` (whichever of
+    these two predicts clicks better), `Banditron`, `RCNBF`, `RCINE`
     (first order, importance weighted), `BPA` (passive-aggressive), `SOBA`, `Confidit` (second
     order).
 Full information, from labels
@@ -30,6 +31,7 @@ from learners.bandits.banditron import Banditron
 from learners.bandits.bpa import BPA
 from learners.bandits.confidit import Confidit
 from learners.bandits.forward import Forward
+from learners.bandits.forward_auto import ForwardAuto
 from learners.bandits.forward_softmax import ForwardSoftmax
 from learners.bandits.perceptron import Perceptron
 from learners.bandits.rcine import RCINE
@@ -83,6 +85,7 @@ __all__ = [
     "Distribution",
     "FloatArray",
     "Forward",
+    "ForwardAuto",
     "ForwardSoftmax",
     "HwKNN",
     "InputError",

@@ -136,6 +136,14 @@ class Learner(ABC):
         return False
 
     @property
+    def label_by_label(self) -> bool:
+        """Whether it decides label by label, because that predicts clicks better.
+
+        Several may be right for an instance, then, or none: no clicks tell how many are missed.
+        """
+        return False
+
+    @property
     def n_labels(self) -> int:
         """Number of label codes ever given out, retired ones included."""
         return self._n_labels

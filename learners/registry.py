@@ -9,6 +9,7 @@ from learners.bandits.banditron import Banditron
 from learners.bandits.bpa import BPA
 from learners.bandits.confidit import Confidit
 from learners.bandits.forward import Forward
+from learners.bandits.forward_auto import ForwardAuto
 from learners.bandits.forward_softmax import ForwardSoftmax
 from learners.bandits.perceptron import Perceptron
 from learners.bandits.rcine import RCINE
@@ -29,6 +30,7 @@ from learners.neighbors.weighted import AKNN, NWKNN
 
 _ALL: tuple[type[Learner], ...] = (
     Perceptron, Banditron, RCNBF, RCINE, BPA, SOBA, Confidit, Forward, ForwardSoftmax,
+    ForwardAuto,
     KNN, RkNN, PlugIn, AutoRkNN, HwKNN, HFNN, HIKNN, NHBNN, ANHBNN, AKNN, NWKNN, NeighborBandit,
 )  # fmt: skip
 

@@ -74,6 +74,7 @@ def noise_router(host: Host, keys: Keys) -> APIRouter:
                 restarts=learner.restarts,
                 silent=learner.silent,
                 context_free=learner.context_free,
+                label_by_label=learner.label_by_label,
                 errors=errors,
                 errors_by_label=error_of,
             )

@@ -37,22 +37,26 @@ def rates_in_force(fold: Fold) -> tuple[AssumedRates, RatesFrom]:
     n_labels, rates = fold.learner.n_labels, fold.contest.rates
     # It goes on from an estimate that it is told, and unlike the log knows of noise that has risen
     # since. Rates that were set it does not move.
-    if fold.learner.learns_rates and (rates is None or rates.estimated):
-        found = _found(fold.learner)
+    learner = fold.learner
+    # Where several labels are right, it finds none: clicks are taken as they are.
+    finds = learner.learns_rates and not learner.label_by_label
+    if finds and (rates is None or rates.estimated):
+        found = _found(learner)
         # An estimate may be of more noise than the learner allows for.
         if rates is None or at_bounds(found).mean() <= MOST_AT_BOUNDS:
             return found, "learner"
     if rates is not None:
         return _assumed(rates, n_labels), "log"
-    options = fold.contest.deciding.learner.options
-    given = NoiseRates(*(float(options.get(name, 0.0)) for name in ("rho_0", "rho_1")))
-    # A learner whose rates are estimated begins with none: 0 means unknown.
-    if given.rho_0 or given.rho_1:
-        return AssumedRates.same(given, n_labels), "learner"
+    if not learner.learns_rates:
+        options = fold.contest.deciding.learner.options
+        given = NoiseRates(*(float(options.get(name, 0.0)) for name in ("rho_0", "rho_1")))
+        # A learner whose rates are estimated begins with none: 0 means unknown.
+        if given.rho_0 or given.rho_1:
+            return AssumedRates.same(given, n_labels), "learner"
     for challenger in fold.contest.challengers:
-        if challenger.learner.learns_rates:
+        if challenger.learner.learns_rates and not challenger.learner.label_by_label:
             return _found(challenger.learner), "challenger"
-    return AssumedRates.same(given, n_labels), "nothing"
+    return AssumedRates.same(NoiseRates(), n_labels), "nothing"
 
 
 def rates_since(fold: Fold, source: RatesFrom) -> int:

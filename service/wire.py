@@ -240,6 +240,10 @@ class NoiseOut(Struct):
         bool,
         Meta(description="Whether it decides by click rates: instances predict clicks worse."),
     ]
+    label_by_label: Annotated[
+        bool,
+        Meta(description="Whether it decides label by label: that predicts clicks better."),
+    ]
     errors: Annotated[
         RatesOut | None,
         Meta(description="Standard errors of `rates`, where the learner finds them; else null."),

@@ -18,6 +18,9 @@ forward_softmax, rate_filter, shortfall, told_rates, surplus
 forward, block_regression, label_rates, label_features
     `Forward`: regression of the raw click, one block-diagonal Kalman filter per label, read through
     each label's noise rates; and what similar labels share.
+forward_auto
+    `ForwardAuto`: `Forward` and `ForwardSoftmax` at once; the one that predicts clicks better
+    decides.
 relevance_learner, bent_inputs, random_features, block_covariance, softmax, exploration
     What `Forward` and `ForwardSoftmax` share, and their parts: an instance with triangle waves over
     it, a covariance in blocks, a softmax without exp, and inverse gap weighting.

@@ -142,8 +142,8 @@ class BlockRegression:
         row_sums(self.weights, z, self._products, values)
         return values
 
-    def fit(self, row: int, z: FloatArray, target: float, shared: Share | None = None) -> None:
-        """Let one row learn that `target` was seen at `z`.
+    def fit(self, row: int, z: FloatArray, target: float, shared: Share | None = None) -> float:
+        """Let one row learn that `target` was seen at `z`; return what was predicted.
 
         With `shared`, the prediction was the sum of the row's and `shared`'s; both learn, and h is
         the sum over both. The noise is the row's.
@@ -161,6 +161,7 @@ class BlockRegression:
         step = error / (noise + spread)
         for regression, its_row, view in parts:
             regression.move(its_row, view, step, noise)
+        return predicted
 
     def view(self, row: int, z: FloatArray) -> View:
         """Return what a row computes from `z`."""

@@ -196,10 +196,14 @@ class Forward(RelevanceLearner):
         InputError
             If a part of `outcome` is not what `Outcome` says.
         """
+        self.take_in(outcome)
+
+    def take_in(self, outcome: Outcome) -> float:
+        """Do `update`; return what was predicted for the click, in [0, 1] unless unsure."""
         self._check_outcome(outcome)
         inputs = self._inputs.take_in(outcome.x, self._regression.rounds)
         shared = None if self._shared is None else self._shared.share(outcome.label, inputs)
-        self._regression.fit(outcome.label, inputs, float(outcome.feedback), shared)
+        return self._regression.fit(outcome.label, inputs, float(outcome.feedback), shared)
 
     # -- labels ---------------------------------------------------------------------------
     def _grow(self, count: int) -> None:

@@ -292,10 +292,14 @@ class ForwardSoftmax(RelevanceLearner):
         InputError
             If a part of `outcome` is not what `Outcome` says.
         """
+        self.take_in(outcome)
+
+    def take_in(self, outcome: Outcome) -> float | None:
+        """Do `update`; return the chance that a click had, None where nothing was learned."""
         self._check_outcome(outcome)
         if self._shortfall.silent:
             if not outcome.feedback:
-                return
+                return None
             self._shortfall.end_silence()
         label, z = outcome.label, self._inputs.take_in(outcome.x, self._rounds)
         rivals = self._active_codes
@@ -326,6 +330,7 @@ class ForwardSoftmax(RelevanceLearner):
                 self._context_free.begin_anew()
             elif change is Change.LABELS:
                 self._begin_anew()
+        return chance
 
     def _learn(
         self,

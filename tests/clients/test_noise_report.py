@@ -150,6 +150,10 @@ def test_rates_in_force_are_shown_by_label() -> None:
             noise(learned=True, estimate_every=0, context_free=True),
             ["finds them itself", "it decides by these alone"],
         ),
+        (
+            noise(learned=True, estimate_every=0, label_by_label=True),
+            ["finds them itself", "Label by label, clicks are predicted better"],
+        ),
         (noise(known=True, estimate_every=0), ["They were set", "only when somebody asks"]),
         (noise(asked=True), ["No estimate", "An estimate is asked for"]),
         (

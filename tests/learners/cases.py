@@ -59,6 +59,17 @@ CASES: dict[str, LearnerFactory] = {
     "forward_softmax-greedy": partial(
         create, "forward_softmax", exploration="greedy", gamma=0.2, n_waves=0
     ),
+    "forward_auto": partial(
+        create,
+        "forward_auto",
+        rho_0=0.1,
+        rho_1=0.3,
+        gain=5.0,
+        gamma=0.1,
+        drift=1e-3,
+        n_waves=9,
+        seed=3,
+    ),
     "forward-greedy": partial(create, "forward", exploration="greedy", gamma=0.2, n_waves=0),
     "forward-described": described,
 }

@@ -30,6 +30,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "bpa": {"kind": "bpa"},
     "forward": {"kind": "forward", "n_waves": 7},
     "forward_softmax": {"kind": "forward_softmax", "n_waves": 7},
+    "forward_auto": {"kind": "forward_auto", "n_waves": 7},
 }
 
 

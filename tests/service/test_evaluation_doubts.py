@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from learners import ForwardSoftmax, NoiseRates
+from learners import ForwardAuto, ForwardSoftmax, NoiseRates
 from learners.evaluation import AssumedRates, Value
 from learners.noise.rates import NOTHING_KNOWN
 from service.contest import Anew
@@ -51,6 +51,20 @@ def test_few_clicks_are_no_small_worth_while_missed_ones_are_not_known() -> None
     assert not doubt_about_rates(sure, LABELS)
     unsure = AssumedRates.same(NoiseRates(0.2, 0.4), 3, (0.0, 0.26))
     assert "rho_1 = 0.40 +- 0.26" in doubt_about_rates(unsure, LABELS)
+
+
+def test_who_decides_label_by_label_knows_no_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clicks are taken as they are, and not corrected by what fits another kind of world."""
+    learner = {"kind": "forward_auto", "n_waves": 7, "rho_0": 0.1, "rho_1": 0.3}
+    fold = fold_of(learner=learner)
+    watched = fold_of(learner={"kind": "bpa"}, challengers=[{"name": "auto", "learner": learner}])
+    assert [rates_in_force(each)[1] for each in (fold, watched)] == ["learner", "challenger"]
+    monkeypatch.setattr(ForwardAuto, "label_by_label", True)
+    for each in (fold, watched):
+        rates, source = rates_in_force(each)
+        assert (source, rates.rho_1.tolist()) == ("nothing", [0.0] * 3)
+        each.apply(admin(Rates(0.1, 0.2)))
+        assert rates_in_force(each)[1] == "log"
 
 
 def test_more_noise_than_a_learner_believes_in_is_taken_from_an_estimate() -> None:
