@@ -73,7 +73,7 @@ def summary(noise: Noise) -> list[str]:
         lines = ["They were set, and stay until others are set or an estimate is trusted."]
     elif noise.learned:
         lines = ["The learner finds them itself, with each click."]
-        if len(set(noise.rates_by_label.values())) == 1:
+        if len(noise.rates_by_label) > 1 and len(set(noise.rates_by_label.values())) == 1:
             # The first feedback sets the label that was shown apart from the others.
             lines.append("It has learned from no feedback yet: they are what it begins with.")
     elif found is None:
@@ -87,7 +87,7 @@ def summary(noise: Noise) -> list[str]:
             f"Estimate {noise.running.number} is being made: {noise.running.progress:.0%}."
         )
     elif noise.asked:
-        lines.append("An estimate is asked for and begins within seconds.")
+        lines.append("An estimate is asked for and begins when no other model's is being made.")
     elif noise.estimate_every or noise.estimate_on_drift or not noise.learned:
         every = f"every {noise.estimate_every:,} feedbacks" if noise.estimate_every else ""
         drift = "when clicks are seen to have changed" if noise.estimate_on_drift else ""

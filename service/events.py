@@ -129,13 +129,16 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     def of_labels(self, n_labels: int) -> tuple[Each, Each, Each, Each] | None:
         """Return each label's rates and their errors, of shape (K,); None where all are the same.
 
-        Labels that came while the estimate was made have the common rates, as hardly known.
+        Labels that came while an estimate was made have the common rates, as hardly known; labels
+        that came after rates were set have the others' mean, as learners that were told then have.
         """
         each = self.by_label
         if each is None:
             return None
         come = n_labels - len(each.rho_0)
         rest = self.rho_0, self.rho_1, NOTHING_KNOWN, NOTHING_KNOWN
+        if not self.estimated:
+            rest = float(np.mean(each.rho_0)), float(np.mean(each.rho_1)), 0.0, 0.0
         told = each.rho_0, each.rho_1, each.rho_0_error, each.rho_1_error
         rho_0, rho_1, rho_0_error, rho_1_error = (
             np.array(own + [one] * come) for own, one in zip(told, rest, strict=True)

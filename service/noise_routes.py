@@ -91,7 +91,8 @@ def _add_estimates(router: APIRouter, host: Host, keys: Keys) -> None:
         operation_id="estimate_noise",
         status_code=202,
         response_class=Response,
-        responses=json_answer(202, "It begins within seconds.", "Asked") | read_errors(),
+        responses=json_answer(202, "It begins when no other model's is being made.", "Asked")
+        | read_errors(),
     )
     async def estimate_noise(model: str, request: Request) -> Response:
         """Ask for an estimate of the noise rates now, from the newest feedback."""
@@ -119,7 +120,9 @@ def _add_estimates(router: APIRouter, host: Host, keys: Keys) -> None:
         caller.require(Scope.ADMIN)
 
         async def act(replica: Replica) -> None:
-            _rates(replica)
+            # The challenger that it is for may be gone: then it can still be ended.
+            if not replica.fold.learner.takes_feedback:
+                _rates(replica)
             await Estimates(host.store, replica.address).cancel()
 
         await host.use(caller.key_of(model), act)

@@ -14,6 +14,7 @@ from service.contest import Anew
 from service.evaluation_wire import RatesFrom
 from service.events import Rates
 from service.fold import Fold
+from service.spec import NamedLearner
 
 #: Standard error of rho_1 from which on it is little more than a guess: a rate known only to lie in
 #: [0, 1] has `NOTHING_KNOWN`. Intervals assume small errors of rates; with .9 where .2 was guessed,
@@ -47,16 +48,27 @@ def rates_in_force(fold: Fold) -> tuple[AssumedRates, RatesFrom]:
             return found, "learner"
     if rates is not None:
         return _assumed(rates, n_labels), "log"
-    if not learner.learns_rates:
-        options = fold.contest.deciding.learner.options
-        given = NoiseRates(*(float(options.get(name, 0.0)) for name in ("rho_0", "rho_1")))
-        # A learner whose rates are estimated begins with none: 0 means unknown.
-        if given.rho_0 or given.rho_1:
-            return AssumedRates.same(given, n_labels), "learner"
+    given = _given(learner, fold.contest.deciding)
+    if given is not None:
+        return AssumedRates.same(given, n_labels), "learner"
     for challenger in fold.contest.challengers:
         if challenger.learner.learns_rates and not challenger.learner.label_by_label:
             return _found(challenger.learner), "challenger"
+        # It was made with rates that hold for the model's clicks, whoever decides.
+        given = _given(challenger.learner, challenger.named)
+        if given is not None:
+            return AssumedRates.same(given, n_labels), "challenger"
     return AssumedRates.same(NoiseRates(), n_labels), "nothing"
+
+
+def _given(learner: Learner, named: NamedLearner) -> NoiseRates | None:
+    """Return the rates that a learner was made with; None where it finds them itself."""
+    if learner.learns_rates or not learner.takes_rates:
+        return None
+    options = named.learner.options
+    given = NoiseRates(*(float(options.get(name, 0.0)) for name in ("rho_0", "rho_1")))
+    # A learner whose rates are estimated begins with none: 0 means unknown.
+    return given if given.rho_0 or given.rho_1 else None
 
 
 def rates_since(fold: Fold, source: RatesFrom) -> int:

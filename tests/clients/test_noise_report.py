@@ -228,6 +228,15 @@ def test_each_rate_of_a_label_has_its_own_error() -> None:
     assert label_summary(few) == "The labels' rates differ no more than chance explains."
 
 
+def test_one_label_alone_does_not_say_that_nothing_was_learned() -> None:
+    """Its rates are no different from any other's: there is none."""
+    first = {"a": NoiseRates(rho_0=0.2, rho_1=0.2)}
+    untouched = "It has learned from no feedback yet"
+    assert untouched not in " ".join(summary(noise(learned=True, rates_by_label=first)))
+    both = first | {"b": first["a"]}
+    assert untouched in " ".join(summary(noise(learned=True, rates_by_label=both)))
+
+
 def test_labels_in_force_are_sorted_by_false_clicks() -> None:
     """Only forty are shown: those that are often clicked by mistake, not those often missed."""
     each = {
@@ -242,6 +251,6 @@ def test_what_was_asked_for_and_seen_is_told_of_every_learner() -> None:
     """Also of one that finds rates itself, and where no change begins an estimate."""
     lines = summary(noise(learned=True, asked=True, drift_seq=1234))
     assert lines[1:] == [
-        "An estimate is asked for and begins within seconds.",
+        "An estimate is asked for and begins when no other model's is being made.",
         "Clicks were last seen to have changed at event 1,234.",
     ]

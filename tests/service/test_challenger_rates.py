@@ -45,6 +45,18 @@ async def test_challengers_have_rates_estimated_where_the_deciding_learner_needs
         assert answer.json()["estimate_every"] == every
 
 
+async def test_an_estimate_can_be_cancelled_after_its_challenger_went(
+    client: httpx.AsyncClient,
+) -> None:
+    """Its result would change what clicks are corrected by, and nobody could keep it from it."""
+    path = await create(client, learner={"kind": "bpa"}, challengers=[RCINE])
+    assert (await client.post(f"{path}/noise/estimate")).status_code == 202
+    assert (await client.delete(f"{path}/challengers/{RCINE['name']}")).status_code == 204
+    assert (await client.delete(f"{path}/noise/estimate")).status_code == 204
+    assert (await client.post(f"{path}/challengers", json=RCINE)).status_code == 200
+    assert not (await client.get(f"{path}/noise")).json()["asked"]
+
+
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
@@ -61,7 +73,6 @@ async def test_who_has_no_rates_is_told_how_to_have_some(
     for answer in (
         await client.get(f"{path}/noise"),
         await client.post(f"{path}/noise/estimate"),
-        await client.delete(f"{path}/noise/estimate"),
         await client.post(f"{path}/rates", json=rates),
     ):
         assert answer.status_code == 422

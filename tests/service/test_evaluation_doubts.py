@@ -67,6 +67,17 @@ def test_who_decides_label_by_label_knows_no_rates(monkeypatch: pytest.MonkeyPat
         assert rates_in_force(each)[1] == "log"
 
 
+def test_rates_that_a_challenger_was_made_with_hold_for_the_clicks_too() -> None:
+    """A promotion over the learner that has them does not make an evaluation forget them."""
+    known = {"name": "rates", "learner": {"kind": "rcnbf", "rho_0": 0.1, "rho_1": 0.3}}
+    fold = fold_of(learner={"kind": "bpa"}, challengers=[known])
+    rates, source = rates_in_force(fold)
+    assert (source, rates.rho_0.tolist()) == ("challenger", [0.1] * 3)
+    guessed = {"name": "guess", "learner": {"kind": "forward_softmax", "rho_0": 0.4}}
+    fold = fold_of(learner={"kind": "bpa"}, challengers=[guessed, known])
+    assert rates_in_force(fold)[0].rho_0.tolist() != [0.1] * 3
+
+
 def test_more_noise_than_a_learner_believes_in_is_taken_from_an_estimate() -> None:
     """Nine of ten clicks missed: corrected by its .8, all would be worth half of what they are."""
     learner = {"kind": "forward_softmax", "n_waves": 7, "rho_0": 0.01, "rho_1": 0.9}

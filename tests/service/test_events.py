@@ -266,3 +266,13 @@ def test_only_silence_may_be_a_missing_click(no_click: bool) -> None:
             assert feedback_learned(told, no_click) == bit
     silence = feedback_learned(Event(Kind.EXPIRE, 0, bytes(12), None, decision), no_click)
     assert silence == (0 if no_click else None)
+
+
+def test_a_label_that_came_after_rates_were_set_has_the_mean_of_the_others() -> None:
+    """As learners have that were told then: who is told later, or evaluates, knows the same."""
+    known = Rates(0.05, 0.2, RatesByLabel([0.4, 0.2], [0.2, 0.1], [0.0] * 2, [0.0] * 2))
+    each = known.of_labels(3)
+    assert each is not None
+    expected = [[0.4, 0.2, 0.3], [0.2, 0.1, 0.15], [0.0] * 3, [0.0] * 3]
+    for found, told in zip(each, expected, strict=True):
+        assert found == pytest.approx(told)
