@@ -298,7 +298,7 @@ class Relearned(msgspec.Struct, frozen=True, kw_only=True):
         Rounds and examples that the new model has learned from; rounds with a click that it was
         told.
     left_out, left_out_clicks
-        The same, of the times that were left out.
+        The same, of what was left out: by its time, or because it showed a retired label.
     refused
         Those that the learner refused.
     """

@@ -1,4 +1,4 @@
-"""How a model is written as NDJSON: a header, perhaps a snapshot in it, and every event after it.
+"""How a model is written as NDJSON: a header, perhaps with a snapshot in it, and the log's events.
 
 The events are written out (names, numbers, hex), so that anybody can read a log; they hold all that
 the stored bytes hold, so an import rebuilds the same bytes and the chain proves it.

@@ -123,7 +123,7 @@ def _add_relearn(
         dependencies=takes_json,
     )
     async def relearn(model: str, asked: RelearnIn, caller: admin) -> RelearnedOut:
-        """Make another model from the log, without some times or with another learner.
+        """Make another model from the log, without some times or labels, or with another learner.
 
         It appears whole or not at all.
         """

@@ -187,6 +187,10 @@ def _draw(args: argparse.Namespace, noise: Noise | WindowNoise) -> None:
     if isinstance(noise, WindowNoise):
         raise InputError("--png: expected a model whose clicks a network looks at, got neighbours")
     drawn = next((estimate for estimate in noise.history if estimate.histogram), None)
+    if drawn is None and noise.history:
+        raise InputError(
+            f"--png: the newest estimate has nothing to draw: {noise.history[0].verdict}"
+        )
     if drawn is None:
         raise InputError("--png: expected an estimate to draw; ask for one with --estimate")
     trust = "" if drawn.trusted else ", not trusted"

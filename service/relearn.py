@@ -1,4 +1,4 @@
-"""A model made from the log of another one: without wrong clicks, or with another learner.
+"""A model made from the log of another one: without some clicks or labels, or with another learner.
 
 Nothing is learned here. A model is the fold of its log, so a log is written: of each event that
 taught the other model something, what it taught. Clicks on its decisions become rounds that

@@ -21,8 +21,8 @@ def add_parser(subparsers: Subparsers) -> None:
         help="make another model from a model's log, without wrong clicks",
         description=(
             "Make another model from a model's log, without the feedback of some times, "
-            "or with another learner. The first model stays as it is; ask the new one from then "
-            "on. It reaches as far back as the log does (log_keep). "
+            "without retired labels, or with another learner. The first model stays as it is; ask "
+            "the new one from then on. It reaches as far back as the log does (log_keep). "
             f"The API key, if the service has any, is read from {API_KEY_VARIABLE}."
         ),
         epilog=(

@@ -43,7 +43,8 @@ class RkNN(WindowLearner):
         predict 1 iff  q_1 >= (1 + rho_0 - rho_1) / 2
                   iff  2 (k' + 1) s >= k (m_min + m_max)     s of the k voters having label 1
 
-    decided in integers; the threshold is 1/2 unless 2 m_min < k' + 1 < 2 m_max. For more labels
+    decided in integers; the threshold is 1/2 unless 2 m_min < k' + 1 < 2 m_max, from k' = 19 on
+    both by more than the standard deviation sqrt(k' + 1). For more labels
     [2]_: the example with the largest share of label c is its anchor, the shares around it row c
     of a transition matrix T, and the decision is argmax of ``(T^T)^-1 q`` over the labels in the
     window, the lowest code where several tie; that of kNN where T cannot be trusted, or a label

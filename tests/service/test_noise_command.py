@@ -139,10 +139,12 @@ def test_a_refused_estimate_is_told(service: Service, capsys: pytest.CaptureFixt
     with Client(service.url) as client:
         name = make(client, rounds=0)
     command = ["noise", name, "--url", service.url]
+    assert main([*command, "--png", "q.png"]) == 2
+    assert "expected an estimate to draw" in capsys.readouterr().err
     assert main([*command, "--estimate"]) == 0
     assert "The newest estimate is 1: no feedback yet" in capsys.readouterr().out
     assert main([*command, "--png", "q.png"]) == 2
-    assert "expected an estimate to draw" in capsys.readouterr().err
+    assert "has nothing to draw: no feedback yet" in capsys.readouterr().err
     assert not Path("q.png").exists()
 
 
