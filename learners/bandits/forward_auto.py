@@ -11,7 +11,7 @@ from learners.bandits.forward import Forward
 from learners.bandits.forward_softmax import ForwardSoftmax
 from learners.base import Distribution, Learner, Outcome
 from learners.errors import StateError, expected
-from learners.noise.rates import NOTHING_KNOWN, NoiseRates
+from learners.noise.rates import NOTHING_KNOWN
 from learners.states import State, StateValue, state_array
 from learners.validation import FloatArray
 
@@ -34,9 +34,9 @@ class ForwardAuto(Learner):
     of the time; `Forward`, for items of a catalogue, has from the start what this one finds out in
     hundreds or thousands of rounds.
 
-    Both learn from each round. With m_1 and m_2 the chances that they gave the click y, bits taken
-    as normal with the larger variance v, `ForwardSoftmax` decides until S reaches `LEAD`, and again
-    from when S is 0::
+    Both learn from each round, and are compared by what they predicted, [1]_. With m_1 and m_2 the
+    chances that they gave the click y, bits taken as normal with the larger variance v,
+    `ForwardSoftmax` decides until S reaches `LEAD`, and again from when S is 0::
 
         S <- max(-100, min(LEAD, S + ((y - m_1)^2 - (y - m_2)^2) / 2 v)),
         v = max(m_1 (1 - m_1), m_2 (1 - m_2), .05)
@@ -47,8 +47,8 @@ class ForwardAuto(Learner):
     While `Forward` decides, the noise rates are not known: nothing tells an item that suits and is
     overlooked from one that does not suit.
 
-    Better predictions are not always better decisions: in streams without noise and with rates by
-    label, `Forward` has led for a while and shown slightly more wrong labels.
+    Better predictions need not be better decisions: in a few streams without noise, or with rates
+    by label, `Forward` has come to lead although exactly one label was right.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class ForwardAuto(Learner):
     References
     ----------
     .. [1] Dawid, *Present position and potential developments: some personal views. Statistical
-       theory: the prequential approach*, 1984: models are compared by what they predicted.
+       theory: the prequential approach*, 1984.
 
     Examples
     --------
@@ -143,8 +143,6 @@ class ForwardAuto(Learner):
             n_label_features=n_label_features,
             seed=seed,
         )
-        rates = NoiseRates.of_options(rho_0, rho_1)
-        self.rho_0, self.rho_1 = rates.rho_0, rates.rho_1
         own = self._forward
         self.gain, self.gamma, self.drift = own.gain, own.gamma, own.drift
         self.block_size, self.n_waves = own.block_size, own.n_waves
@@ -171,6 +169,16 @@ class ForwardAuto(Learner):
     def context_free(self) -> bool:
         """Whether it decides by click rates alone, because instances predict clicks worse."""
         return self._softmax.context_free and not self._several
+
+    @property
+    def rho_0(self) -> float:
+        """P(feedback = 1 | wrong label) as `ForwardSoftmax` reports it, the mean over labels."""
+        return self._softmax.rho_0
+
+    @property
+    def rho_1(self) -> float:
+        """P(feedback = 0 | right label) as `ForwardSoftmax` reports it, the mean over labels."""
+        return self._softmax.rho_1
 
     @property
     def label_rates(self) -> tuple[FloatArray, FloatArray]:
@@ -299,9 +307,13 @@ class ForwardAuto(Learner):
     # -- state ----------------------------------------------------------------------------
     def state(self) -> State:
         """Return options and both learners, as named arrays and scalars; copies."""
+        softmax = self._softmax.state()
         return {
             **self._options(),
-            **{f"{_SOFTMAX}{name}": value for name, value in self._softmax.state().items()},
+            # The rates that it began with.
+            "rho_0": softmax["rho_0"],
+            "rho_1": softmax["rho_1"],
+            **{f"{_SOFTMAX}{name}": value for name, value in softmax.items()},
             **{f"{_FORWARD}{name}": value for name, value in self._forward.state().items()},
             "label_by_label": np.array([float(self._several), self._sum]),
         }

@@ -75,6 +75,7 @@ def test_where_one_label_is_right_the_softmax_decides() -> None:
     assert not learner.label_by_label
     assert -MOST_AHEAD <= lead(learner)[1] < -20.0
     assert learner.label_rates[0].tolist() == alone.label_rates[0].tolist()
+    assert (learner.rho_0, learner.rho_1) == (alone.rho_0, alone.rho_1) != (0.15, 0.25)
     assert learner.label_rate_errors[1].tolist() == alone.label_rate_errors[1].tolist()
 
 
