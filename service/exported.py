@@ -69,7 +69,7 @@ class Head(Struct, forbid_unknown_fields=True):
     chain: Chain
 
 
-class Header(Struct, forbid_unknown_fields=True):
+class Header(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """First line of an export."""
 
     format: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 import ssl
@@ -183,5 +184,9 @@ def _what_failed(error: BaseException) -> str:
             return f"no TLS: {found.reason}"
         if isinstance(found, FileNotFoundError):
             return "no such socket, or file of certificates"
+        if isinstance(found, OSError) and found.errno in (errno.EMFILE, errno.ENFILE):
+            return "this worker may open no more files (ulimit -n)"
+        if "max number of clients" in str(found):
+            return "it has as many clients as it takes (maxclients)"
         found = found.__cause__ or found.__context__
     return type(error).__name__

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import logging
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 
 from service.app import create_app
@@ -13,6 +15,8 @@ from service.edge import Edge
 from service.logs import configure
 from service.metrics import take_place
 from service.settings import Settings
+
+log = logging.getLogger("misclick.worker")
 
 #: Objects that may come before the collector looks at the young ones, and how many times it does
 #: before it looks at the older ones. The default, 700, is reached by every other request.
@@ -25,7 +29,12 @@ def app() -> Edge:
     configure(settings.log_level)
     _end_with_parent()
     take_place()
-    application = create_app(settings)
+    try:
+        application = create_app(settings)
+    except (OSError, ValueError) as error:
+        # A file of keys that was changed before a restart, say: one line, as all others.
+        log.error("this worker cannot start", extra={"why": str(error)})
+        sys.exit(1)
     _collect_rarely()
     return application
 

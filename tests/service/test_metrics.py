@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from service.estimates import OUTCOMES
 from service.meta import COUNTERS
-from service.metrics import SHARED_FOLDER, RequestMetrics
+from service.metrics import SHARED_BYTES, SHARED_FOLDER, RequestMetrics
 from tests.service.apps import create
 from tests.service.stores import make, opened, play, replica_of
 
@@ -198,3 +198,41 @@ async def test_what_a_worker_holds_is_told_apart(store_url: str) -> None:
         contest.deciding = contest.challengers[0].named
         text = RequestMetrics().render([], [replica]).decode()
         assert f'misclick_restarts_total{{learner="next",model="{name}"}} 0.0' in text
+
+
+#: Counts a request where no file may become larger than a thousand bytes, as on a full disk.
+FULL = """
+import resource
+from service.metrics import RequestMetrics, take_place
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+take_place()
+metrics = RequestMetrics()
+metrics.observe("/livez", "GET", 200, 0.001)
+print(metrics.render([], []).decode())
+"""
+
+
+def test_a_worker_for_whose_counts_there_is_no_room_works_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written through a map, a count that the disk had no room for killed it, and the next one."""
+    monkeypatch.setenv(SHARED_FOLDER, str(tmp_path))
+    ended = subprocess.run(
+        [sys.executable, "-c", FULL], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "misclick_redis_up 1.0" in ended.stdout
+    assert "no room for this worker's request counts" in ended.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no posix_fallocate elsewhere")
+def test_room_for_a_workers_counts_is_taken_before_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that is missing when it is written to ends the process."""
+    monkeypatch.setenv(SHARED_FOLDER, str(tmp_path))
+    counting = COUNTING.replace("while True:", "for _ in range(1):")
+    subprocess.run([sys.executable, "-c", counting], check=True, input=b"\n", timeout=60)
+    files = [each.stat() for each in tmp_path.glob("*.db")]
+    assert [each.st_size for each in files] == [SHARED_BYTES] * 2
+    # In blocks of 512 bytes: none is left out.
+    assert all(each.st_blocks * 512 >= SHARED_BYTES for each in files)

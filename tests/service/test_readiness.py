@@ -1,6 +1,7 @@
 """Readiness: a store that could lose what was acknowledged is named, and no request is taken."""
 
 import asyncio
+import errno
 import signal
 import socket
 import ssl
@@ -400,12 +401,16 @@ async def test_what_is_wrong_with_an_address_is_told(answer: bytes, why: str) ->
     assert check.why == f"Redis does not answer: {why}"
 
 
-async def test_a_certificate_that_is_not_trusted_is_told(tmp_path: Path) -> None:
-    """Its words say what to do: give `ssl_ca_certs`, or another host name."""
+async def test_what_is_behind_an_error_is_told(tmp_path: Path) -> None:
+    """Its words say what to do: give `ssl_ca_certs`, or another host name, or raise a limit."""
     distrust = ssl.SSLCertVerificationError()
     distrust.verify_message = "self-signed certificate"
     said = _what_failed(Disconnected("connecting")), _what_failed(_caused(distrust))
     assert said == ("ConnectionError", "its certificate is not trusted: self-signed certificate")
+    crowded = _caused(Disconnected("max number of clients reached"))
+    assert _what_failed(crowded) == "it has as many clients as it takes (maxclients)"
+    full = _caused(OSError(errno.EMFILE, "Too many open files"))
+    assert _what_failed(full) == "this worker may open no more files (ulimit -n)"
     missing = Store(connect(f"rediss://127.0.0.1:1/0?ssl_ca_certs={tmp_path}/none.pem", 1.5))
     (check,) = await check_redis(missing, Settings())
     await missing.close()
