@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from learners import LEARNERS, Learner, LearnersError, Outcome, draw
+from learners import LEARNERS, Learner, LearnersError, NoiseRates, Outcome, draw
 from learners.states import State, StateValue
 from learners.validation import FloatArray
 from service.challengers import (
@@ -215,6 +215,8 @@ class Contest:
 
     def set_rates(self, rates: Rates) -> None:
         """Give these noise rates to the learners that they are for."""
+        # Where no learner looks at them, an import may say anything.
+        NoiseRates(rates.rho_0, rates.rho_1)
         for learner in self.learners:
             if self._tells(learner, rates):
                 give_rates(learner, rates)

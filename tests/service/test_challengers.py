@@ -182,13 +182,14 @@ def test_a_challenger_that_comes_later_knows_labels_and_rates() -> None:
 
 
 def test_rates_reach_a_challenger_though_the_deciding_learner_has_none() -> None:
-    """They are no refused event then; without any taker they are."""
+    """They are no refused event then; and without any taker they wait for the next one."""
     fold = fold_of(learner=BANDITRON["learner"], challengers=[RCINE])
     fold.apply(admin(Rates(0.3, 0.2)))
     assert (fold.rejected, fold.contest.challengers[0].learner.state()["rho_1"]) == (0, 0.2)
     fold.apply(admin(ChallengerChange("drop", "rates")))
     fold.apply(admin(Rates(0.1, 0.1)))
-    assert fold.rejected == 1
+    fold.apply(admin(ChallengerChange("add", "next", RCINE["learner"])))
+    assert (fold.rejected, fold.contest.challengers[0].learner.state()["rho_1"]) == (0, 0.1)
 
 
 def test_one_that_cannot_take_a_new_label_is_dropped() -> None:

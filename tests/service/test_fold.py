@@ -196,10 +196,10 @@ def test_silence_means_what_the_spec_says() -> None:
     "event",
     [
         Event(Kind.LEARN, 0, bytes(12), None, Example(0, row_of(1))),
-        admin(Rates(0.1, 0.1)),
+        admin(Rates(0.7, 0.7)),
         admin(LabelChange([], ["a", "b", "c"])),
     ],
-    ids=["no labels taken", "no rates taken", "the last label"],
+    ids=["no labels taken", "no rates", "the last label"],
 )
 def test_what_the_learner_refuses_is_counted(event: Event) -> None:
     """An event that the learner refuses is counted, and the fold goes on to the same bytes."""

@@ -102,15 +102,6 @@ async def test_labels_that_calls_could_not_bring_are_refused(client: httpx.Async
     assert "labels times features at most" in said
 
 
-async def test_a_window_for_each_label_is_bounded_as_it_grows(client: httpx.AsyncClient) -> None:
-    """Before anything is made of it: each label of the header would get a window of its own."""
-    learner = {"kind": "neighbor_bandit", "window": 600}
-    path = await create(client, learner=learner, features={"type": "dense", "size": 4000})
-    lines = await exported(client, path)
-    said = await refusal(client, [lines[0] | {"labels": [*lines[0]["labels"], "d"]}])
-    assert "window times features times labels at most" in said
-
-
 async def test_a_challenger_that_no_call_takes_is_refused(client: httpx.AsyncClient) -> None:
     """Protects from a fault of the service over what somebody wrote into a file."""
     lines = await exported(client, await create(client))
