@@ -106,7 +106,7 @@ def slice_summary(evaluation: Evaluation) -> list[str]:
     source = {
         "log": "in force",
         "learner": "that the deciding learner was made with or has found",
-        "challenger": "that a challenger has found",
+        "challenger": "that a challenger was made with or has found",
     }
     lines.append(
         f"Corrected by the rates {source[evaluation.rates_from]}: {100 * evaluation.rho_0:.1f} % "

@@ -87,8 +87,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         Whether each label's own rates corrected them.
     rates_from
         `"log"`: the last ones set or estimated; `"learner"`: what the deciding learner was made
-        with, or has found itself; `"challenger"`: what a challenger has found; `"nothing"`: none
-        are known, and clicks were taken as true.
+        with, or has found itself; `"challenger"`: the same of a challenger; `"nothing"`: none are
+        known, and clicks were taken as true.
     policies
         The deciding one first.
     """

@@ -58,8 +58,8 @@ class EvaluationOut(Struct, frozen=True):
     rates_from: Annotated[
         RatesFrom,
         Meta(
-            description="The log's last rates; the deciding learner's own; those that a challenger "
-            "has found; or nothing known."
+            description="The log's last rates; the deciding learner's own; those of a challenger; "
+            "or nothing known."
         ),
     ]
     policies: list[PolicyOut]

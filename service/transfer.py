@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from pydantic import ValidationError
@@ -40,6 +41,8 @@ from service.spec import ModelSpec
 from service.store import IMPORT_ENTRIES, IMPORTING, Store
 from service.turns import TURN_S, Turns
 
+#: A snapshot that comes while another one is read takes that one's parts away.
+TRIES = 3
 #: Longest first line of an import; a snapshot of the largest model takes 43 MiB.
 MAX_HEADER_BYTES = 64 * 1024 * 1024
 
@@ -51,6 +54,39 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
     The log's events from before that state come too: they are what a copy is evaluated, estimated
     and relearned from.
     """
+    opening = await _opened(store, replica)
+    yield opening.header
+    after, entries = opening.after, opening.entries
+    while after < opening.last:
+        if not entries:
+            _, _, entries = await store.read(replica.address, after)
+        if not entries or entries[0].seq != after + 1:
+            raise Conflict("the log was trimmed while it was exported: try again")
+        some = [entry for entry in entries if entry.seq <= opening.last]
+        yield b"".join(line_of(entry, opening.labels) for entry in some)
+        after, entries = entries[-1].seq, []
+
+
+class _Opening(NamedTuple):
+    """What an export begins with, and what it has to yield then."""
+
+    header: bytes
+    labels: list[str]
+    #: The first events after `after`, or none yet; up to `last` they are yielded.
+    entries: list[Entry]
+    after: int
+    last: int
+
+
+async def _opened(store: Store, replica: Replica) -> _Opening:
+    """Return the beginning of an export; look again where a snapshot came in between."""
+    for _ in range(TRIES - 1):
+        with contextlib.suppress(Conflict):
+            return await _look(store, replica)
+    return await _look(store, replica)
+
+
+async def _look(store: Store, replica: Replica) -> _Opening:
     await replica.catch_up()
     # Head, labels and counters of one moment; the log goes on while it is exported.
     meta = await store.meta(replica.key)
@@ -76,14 +112,8 @@ async def export(store: Store, replica: Replica) -> AsyncIterator[bytes]:
             after, begin = entries[0].seq, Head(entries[0].seq, entries[0].chain)
             entries = entries[1:]
     # The state of a wide window takes a tenth of a second.
-    yield await asyncio.to_thread(_header, meta, labels, snapshot, begin)
-    while after < last:
-        if not entries:
-            _, _, entries = await store.read(replica.address, after)
-        if not entries or entries[0].seq != after + 1:
-            raise Conflict("the log was trimmed while it was exported: try again")
-        yield b"".join(line_of(entry, labels) for entry in entries if entry.seq <= last)
-        after, entries = entries[-1].seq, []
+    header = await asyncio.to_thread(_header, meta, labels, snapshot, begin)
+    return _Opening(header, labels, entries, after, last)
 
 
 def _oldest(meta: Meta, stored: Sequence[Snapshot], *, wide: bool) -> Snapshot | None:

@@ -19,7 +19,7 @@ import service.model_routes
 import service.transfer
 from learners import SOBA
 from service.address import MODELS_KEY
-from service.codec import encode_state
+from service.codec import encode_state, state_digest
 from service.events import (
     Entry,
     Event,
@@ -265,6 +265,21 @@ async def test_what_cannot_be_exported_is_refused(
         monkeypatch.setattr("service.transfer.state_digest", lambda *_: "of another state")
         answer = await client.get(f"{path}/log")
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "conflict")
+
+
+async def test_a_snapshot_that_comes_meanwhile_is_looked_at_again(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects a backup from a 409: it takes the parts of the one that was being read away."""
+    async with trimmed(valkey_url) as (client, path):
+        wrong = ["older", "header"]
+        monkeypatch.setattr(
+            "service.transfer.state_digest",
+            lambda *parts: wrong.pop() if wrong else state_digest(*parts),
+        )
+        lines = await exported(client, path)
+        assert not wrong
+        assert (await imported(client, lines)).status_code == 201
 
 
 @asynccontextmanager
