@@ -41,7 +41,7 @@ from service.spec import ModelSpec
 from service.store import IMPORT_ENTRIES, IMPORTING, Store
 from service.turns import TURN_S, Turns
 
-#: A snapshot that comes while another one is read takes that one's parts away.
+#: A snapshot that comes while another one is read takes that one's parts away, and trims the log.
 TRIES = 3
 #: Longest first line of an import; a snapshot of the largest model takes 43 MiB.
 MAX_HEADER_BYTES = 64 * 1024 * 1024
@@ -111,6 +111,8 @@ async def _look(store: Store, replica: Replica) -> _Opening:
             # What follows it can be hashed; what came before it is gone.
             after, begin = entries[0].seq, Head(entries[0].seq, entries[0].chain)
             entries = entries[1:]
+    if entries and entries[0].seq != after + 1:
+        raise Conflict("the log was trimmed while it was exported: try again")
     # The state of a wide window takes a tenth of a second.
     header = await asyncio.to_thread(_header, meta, labels, snapshot, begin)
     return _Opening(header, labels, entries, after, last)
