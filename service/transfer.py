@@ -107,10 +107,11 @@ async def _look(store: Store, replica: Replica) -> _Opening:
         # What is older than it has to be may be trimmed while it is read.
         oldest = max(0, min(after, last - meta.spec.log_keep - 1))
         _, _, entries = await store.read(replica.address, oldest)
-        if entries and entries[0].seq < after:
+        if entries and entries[0].seq <= after:
             # What follows it can be hashed; what came before it is gone.
-            after, begin = entries[0].seq, Head(entries[0].seq, entries[0].chain)
-            entries = entries[1:]
+            first, *entries = entries
+            if first.seq < after:
+                after, begin = first.seq, Head(first.seq, first.chain)
     if entries and entries[0].seq != after + 1:
         raise Conflict("the log was trimmed while it was exported: try again")
     # The state of a wide window takes a tenth of a second.
