@@ -89,3 +89,10 @@ def state_number(state: Mapping[str, StateValue], name: str) -> float:
         what = f"a finite float of size at most {MAX_STATE:g}"
         raise StateError(expected(f"state's {name}", what, value))
     return value
+
+
+def part_of(state: Mapping[str, StateValue], prefix: str) -> State:
+    """Return what a state has under names with this prefix, which is removed."""
+    return {
+        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
+    }

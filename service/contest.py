@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from learners import LEARNERS, Learner, LearnersError, NoiseRates, Outcome, draw
-from learners.states import State, StateValue
+from learners.states import State, StateValue, part_of
 from learners.validation import FloatArray
 from service.challengers import (
     Challenger,
@@ -339,10 +339,3 @@ class Contest:
         pairs = zip(self.named, self.learners, strict=True)
         if noted != {named.name: each.restarts for named, each in pairs if each.restarts}:
             raise ValueError("it does not say when its learners began anew")
-
-
-def part_of(state: Mapping[str, StateValue], prefix: str) -> State:
-    """Return what a state has under names with this prefix, which is removed."""
-    return {
-        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
-    }

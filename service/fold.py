@@ -22,10 +22,10 @@ from learners import (
 )
 from learners.neighbors import WindowLearner
 from learners.noise import ClickDrift
-from learners.states import MAX_STATE, State
+from learners.states import MAX_STATE, State, part_of
 from learners.validation import FloatArray
 from service.codec import CodecError, decode_state, encode_state
-from service.contest import Contest, part_of
+from service.contest import Contest
 from service.errors import Invalid, LogBroken, Unavailable
 from service.events import (
     ChallengerChange,

@@ -99,11 +99,8 @@ class ContextFree:
         usual = (self._clicks.item(label) + before) / (self._rounds.item(label) + 1.0)
         self._rounds[label] += 1.0
         self._clicks[label] += feedback
-        least = max(usual * (1.0 - usual), _LEAST_VARIANCE)
-        miss = (feedback - usual) * (feedback - usual)
         for place, likely in enumerate((chance, min(cautious * due, 1.0))):
-            off = feedback - likely
-            behind = (off * off - miss) / (2.0 * max(likely * (1.0 - likely), least))
+            behind = better_by(feedback, likely, usual)
             self._sums[place] = max(min(self._sums[place] + behind, LEAD), -MOST_AHEAD)
         lead = min(self._sums)
         self.leads = lead >= LEAD or (self.leads and lead > 0.0)
@@ -169,6 +166,13 @@ class ContextFree:
             raise StateError(expected("state's usual_leads", what, [leads, *sums, due]))
         self._rounds, self._clicks, self._before = rounds, clicks, before
         self.leads, self._sums, self._expected = bool(leads), sums, due
+
+
+def better_by(feedback: int, chance: float, other: float) -> float:
+    """Return the log likelihood by which `other` predicted a bit better than `chance` did."""
+    off, miss = feedback - chance, feedback - other
+    variance = max(chance * (1.0 - chance), other * (1.0 - other), _LEAST_VARIANCE)
+    return (off * off - miss * miss) / (2.0 * variance)
 
 
 def sharpness_of(sharpness: float, spread: float) -> float:

@@ -7,19 +7,18 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from learners.bandits.context_free import better_by
 from learners.bandits.forward import Forward
 from learners.bandits.forward_softmax import ForwardSoftmax
 from learners.base import Distribution, Learner, Outcome
 from learners.errors import StateError, expected
 from learners.noise.rates import NOTHING_KNOWN
-from learners.states import State, StateValue, state_array
+from learners.states import State, StateValue, part_of, state_array
 from learners.validation import FloatArray
 
 #: Log likelihood by which `Forward` must predict better before it decides, counted from where
 #: `ForwardSoftmax` was furthest ahead, up to `MOST_AHEAD`; it decides until it has lost all of it.
 LEAD, MOST_AHEAD = 20.0, 100.0
-#: Least variance of a click: one that was all but certain must not decide everything.
-_LEAST_VARIANCE = 0.05
 #: Under which names the two are in a state, and the options that they share.
 _SOFTMAX, _FORWARD = "softmax.", "forward."
 _SHARED = ("gain", "gamma", "drift", "n_waves", "seed")
@@ -276,10 +275,7 @@ class ForwardAuto(Learner):
 
     def _count(self, one: float, several: float, feedback: int) -> None:
         """Take in what chances the two gave a click."""
-        off_one, off_several = feedback - one, feedback - several
-        variance = max(one * (1.0 - one), several * (1.0 - several), _LEAST_VARIANCE)
-        better = (off_one * off_one - off_several * off_several) / (2.0 * variance)
-        self._sum = max(min(self._sum + better, LEAD), -MOST_AHEAD)
+        self._sum = max(min(self._sum + better_by(feedback, one, several), LEAD), -MOST_AHEAD)
         self._several = self._sum >= LEAD or (self._several and self._sum > 0.0)
 
     # -- labels ---------------------------------------------------------------------------
@@ -322,8 +318,8 @@ class ForwardAuto(Learner):
     def from_state(cls, state: Mapping[str, StateValue]) -> Self:
         """Rebuild the learner: what it then does is bit for bit what the saved one would do."""
         self = cls._from_options(state)
-        self._softmax = ForwardSoftmax.from_state(_part_of(state, _SOFTMAX))
-        self._forward = Forward.from_state(_part_of(state, _FORWARD))
+        self._softmax = ForwardSoftmax.from_state(part_of(state, _SOFTMAX))
+        self._forward = Forward.from_state(part_of(state, _FORWARD))
         for part, learner in ((_SOFTMAX, self._softmax), (_FORWARD, self._forward)):
             for name in ("n_features", *_SHARED):
                 own, got = getattr(self, name), getattr(learner, name)
@@ -338,10 +334,3 @@ class ForwardAuto(Learner):
             raise StateError(expected("state's label_by_label", what, [several, total]))
         self._several, self._sum = bool(several), total
         return self
-
-
-def _part_of(state: Mapping[str, StateValue], prefix: str) -> State:
-    """Return what a state has under names with this prefix, which is removed."""
-    return {
-        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
-    }
