@@ -23,7 +23,7 @@ FAR = 3.0
 #: the centre after n rounds: in the end 4e-16 in the square, which is not rounding.)
 LEAST_SQUARE = 1e-30
 #: After n rounds of one instance that repeats, the usual distance is 4 ln n / n^2 of the centre's
-#: length. From so many rounds on, one below this / n^2 of it counts as none. (In 60 data sets as
+#: length. From so many rounds on, one below this / n^2 of it counts as none. (In 49 data sets as
 #: they come, no usual distance is less than eight times as much.)
 REPEATED, REPEATED_ROUNDS = 40.0, 100
 

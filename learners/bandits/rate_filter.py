@@ -41,7 +41,7 @@ _MISFIT = 0.12
 #: Error of the rates per unit of trust in another decider, whose labels may be right more often
 #: than they were drawn: no trust covers that. (`benchmarks.shadow_values`: without it .79 of 192
 #: intervals held the truth, with that of rho_1 all. Of false clicks some then pass for clicks on
-#: right labels: of three labels, half of them drawn uniformly, .03 to .05 where .2 was true.)
+#: right labels: of three labels, half of them drawn uniformly, .01 to .05 where .2 was true.)
 _MISTRUST = 0.12
 #: Deviations of the common rates when they begin anew.
 _ANEW = (COMMON_DEVIATIONS[0], DOUBTED_MISSED)
