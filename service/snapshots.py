@@ -80,10 +80,7 @@ async def store_snapshot(
 async def finish_import(
     store: Store, key: str, token: str, uid: str, fields: dict[str, str], snapshot: Snapshot
 ) -> None:
-    """Make an imported model visible, with the state that its events lead to.
-
-    Without `parts` it has no snapshot, and is loaded from its log.
-    """
+    """Make an imported model visible, with the state that its events lead to."""
     names = await put_parts(store, key, (IMPORTING, token), snapshot.parts)
     keys = [part_key(key, name) for name in ("meta", "log", "parts", "snap")]
     flat = [text for pair in fields.items() for text in pair]
